@@ -13,6 +13,7 @@ from cgpu import replace
 from cgpu.errors import CgpuError
 from cgpu.files import read_fd
 from cgpu.node_files import FileEdit
+from cgpu.runtime_config.oci_runtime.lowlevel import NAME as LAUNCHER_NAME
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -72,9 +73,9 @@ def changes(path: Path, before: bytes | None, after: str | None) -> list[FileEdi
 def runtime_path(desired: Desired) -> str:
     """Return the runtime's path as settings name it. Raises CgpuError."""
     text = str(desired.runtime)
-    if (
-        not desired.runtime.is_absolute() or not text.isprintable()
-    ):  # not printable: bytes that are no text, too
+    # Our entries are found by the program's name. Not printable: bytes that are no text, too.
+    known = desired.runtime.is_absolute() and desired.runtime.name == LAUNCHER_NAME
+    if not known or not text.isprintable():
         raise CgpuError(f"runtime {text}: expected the absolute path of cgpu-container-runtime")
     return text
 

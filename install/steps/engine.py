@@ -19,7 +19,7 @@ from cgpu.install.places import on_node
 from cgpu.install.steps.step import Context, Step
 from cgpu.node_files import FileEdit
 from cgpu.runtime_config.engines.engine import RUNTIME_NAME as NAME
-from cgpu.runtime_config.engines.engine import Desired
+from cgpu.runtime_config.engines.engine import Desired, is_our_program
 
 DEADLINE_S = 15.0
 POLL_S = 0.1
@@ -75,7 +75,7 @@ class Engine(Step):
         if not release:
             self._try_reload(context)
         if context.show is None:
-            self._note_left(context)
+            self._refuse_left(context)
 
     def _edits(self, context: Context) -> Sequence[FileEdit]:
         assert self.desired is not None, self.about
@@ -99,11 +99,11 @@ class Engine(Step):
         except CgpuError as error:
             context.note(f"To do: reload {self.about}, which still has its old settings ({error})")
 
-    def _note_left(self, context: Context) -> None:
-        """Name the files that still have the runtime, in a form that no edit was planned for."""
+    def _refuse_left(self, context: Context) -> None:
+        """Raise CgpuError where a file still has the runtime: it is not read now, and may be later."""
         for entry in settings.of_engine(context.root, context.engine(self.about)):
-            if entry.runtime is not None:
-                context.note(f"To do: take the runtime {NAME} out of {entry.file} by hand")
+            if is_our_program(entry.runtime):
+                raise CgpuError(f"{entry.file}: still has the runtime {NAME}: take it out by hand")
 
 
 def after(edits: Sequence[FileEdit], earlier: Sequence[FileEdit]) -> list[FileEdit]:

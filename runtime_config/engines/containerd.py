@@ -29,6 +29,7 @@ from cgpu.runtime_config.engines.engine import (
     Ended,
     Listing,
     Run,
+    alike,
     ended_by_cri,
     is_ended,
     is_ours,
@@ -69,6 +70,10 @@ PLUGINS = {
     3: "io.containerd.cri.v1.runtime",
     4: "io.containerd.cri.v1.runtime",
 }
+OUR_TABLES = [
+    layers.ours_in(("plugins", plugin, "containerd", "runtimes"), "options", "BinaryName")
+    for plugin in dict.fromkeys(PLUGINS.values())
+]
 # Version of a new file: understood by every containerd since 1.3.
 NEW_VERSION = 2
 
@@ -100,12 +105,10 @@ def addition(settings: Mapping[str, object], runtime: str, *, default: bool, kee
     """
     plugin = plugin_of(settings)
     place = ("plugins", plugin, "containerd")
-    present = toml.child(settings, *place, "runtimes", NAME)
-    if present is not None and toml.child(present, "options", "BinaryName") != runtime:
+    if toml.child(settings, *place, "runtimes", NAME) is not None:
         table = toml.write_key(*place, "runtimes", NAME)
         raise CgpuError(f"config.toml: [{table}] is there and was not added by this command: remove it first")
-    ours = _like(settings, plugin, runtime)
-    wanted: dict[str, Mapping[str, object]] = {} if present is not None else {NAME: ours}
+    wanted: dict[str, Mapping[str, object]] = {NAME: _like(settings, plugin, runtime)}
     # Before 2.0 the first table of a runtime removes runc, which is the default runtime where none is named:
     # the CRI plugin would not load.
     if not keeps_stock and toml.child(settings, *place, "runtimes") in (None, {}):
@@ -135,9 +138,7 @@ def _like(settings: Mapping[str, object], plugin: str, runtime: str) -> dict[str
     for pods (a base spec, CNI, annotations, a snapshotter) apply to pods with slices too.
     """
     place = ("plugins", plugin, "containerd")
-    default = toml.child(settings, *place, DEFAULT)
-    names = [default] if isinstance(default, str) and not default.startswith("nvidia") else []
-    for name in (*names, STOCK, "crun"):
+    for name in alike(toml.child(settings, *place, DEFAULT)):
         table = toml.child(settings, *place, "runtimes", name)
         # Only runc's own shim knows BinaryName; Kata and gVisor have other shims.
         if isinstance(table, dict) and str(table.get("runtime_type", TYPE)).startswith("io.containerd.runc."):
@@ -213,14 +214,17 @@ class Containerd(ContainerEngine):
         new = addition(said, runtime, default=desired.default, keeps_stock=keeps_stock)
         target = self._target(root, files, new, merges=merges)
         if not any(file.path == target for file in files):
-            files.insert(_place(files, target), layers.load(target, root))
+            files.insert(_place(files, target), layers.load(target, root, our_entries))
         edited = [file.with_text(insert(file.text, new)) if file.path == target else file for file in files]
         layers.verify(edited, target, merged(edited, merges=merges), new.values())
         return layers.edits(self._with_drop_in(root, edited))
 
     def plan_remove(self, root: Path) -> Sequence[FileEdit]:
-        """Return the edits that take our blocks out of every file. Raises CgpuError."""
-        return layers.edits(self._with_drop_in(root, read_files(below(root, self.path), root)))
+        """Return the edits that take our runtime out of every file. Raises CgpuError."""
+        files = self._with_drop_in(root, read_files(below(root, self.path), root))
+        tables = [("plugins", plugin, "containerd") for plugin in dict.fromkeys(PLUGINS.values())]
+        named = [table for table in tables if not _has_runtime(files, table)]
+        return layers.edits(layers.release_default(files, *((*table, DEFAULT) for table in named)))
 
     def check(self, root: Path) -> None:
         """Let containerd read its settings, and look for the default runtime among them. Raises CgpuError."""
@@ -297,7 +301,17 @@ class Containerd(ContainerEngine):
         """Return the files and our drop-in, which may be there though nothing imports it now."""
         drop_in = below(root, self.drop_in) if self.drop_in else files[0].path
         there = any(file.path == drop_in for file in files)
-        return files if there else [*files, layers.load(drop_in, root)]
+        return files if there else [*files, layers.load(drop_in, root, our_entries)]
+
+
+def our_entries(settings: Mapping[str, object]) -> layers.Places:
+    """Return the tables that are ours, whoever wrote the file: nvidia-ctk copies them, with all runtimes."""
+    return tuple(place for find in OUR_TABLES for place in find(settings))
+
+
+def _has_runtime(files: Iterable[Layer], table: tuple[str, ...]) -> bool:
+    """Return whether somebody else has a runtime of our name."""
+    return any(toml.child(file.settings, *table, "runtimes", NAME) is not None for file in files)
 
 
 def _refuse_v1(main: Layer, version: tuple[int, int]) -> None:
@@ -319,7 +333,7 @@ def read_files(main: Path, root: Path) -> list[Layer]:
             continue
         if len(found) == layers.MAX_FILES:
             raise CgpuError(f"{main}: imports: expected at most {layers.MAX_FILES} files")
-        layer = layers.load(path, root)
+        layer = layers.load(path, root, our_entries)
         found.append(layer)
         pending += _imported(layer, root)
     return found

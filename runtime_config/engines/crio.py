@@ -16,7 +16,14 @@ from cgpu.node_files import FileEdit, below
 from cgpu.runtime_config import programs
 from cgpu.runtime_config.engines import layers
 from cgpu.runtime_config.engines.engine import RUNTIME_NAME as NAME
-from cgpu.runtime_config.engines.engine import ContainerEngine, Desired, Listing, ended_by_cri, named_by_cri
+from cgpu.runtime_config.engines.engine import (
+    ContainerEngine,
+    Desired,
+    Listing,
+    alike,
+    ended_by_cri,
+    named_by_cri,
+)
 from cgpu.runtime_config.engines.layers import Layer
 from cgpu.runtime_config.files import runtime_path
 from cgpu.runtime_config.text import toml
@@ -25,6 +32,7 @@ PATH = "/etc/crio/crio.conf.d/99-cgpu.conf"
 MAIN = "/etc/crio/crio.conf"
 SOCKET = "/run/crio/crio.sock"
 RUNTIME = ("crio", "runtime")
+DEFAULT = (*RUNTIME, "default_runtime")
 # Keys about the other runtime's program, which are not true of ours.
 NOT_COPIED = (
     "runtime_path",
@@ -63,8 +71,8 @@ class Crio(ContainerEngine):
         return layers.plan_drop_in(files, below(root, self.path), tables)
 
     def plan_remove(self, root: Path) -> Sequence[FileEdit]:
-        """Return the edit that takes the drop-in away. Raises CgpuError."""
-        return layers.edits(self._files(root))
+        """Return the edits that take our runtime out of every file. Raises CgpuError."""
+        return layers.edits(layers.release_default(self._files(root), DEFAULT))
 
     def check(self, root: Path) -> None:
         """Let CRI-O read its settings, which `crio config` checks as it prints them. Raises CgpuError."""
@@ -106,14 +114,13 @@ class Crio(ContainerEngine):
         return [[crictl, "-r", f"unix://{SOCKET}"]]
 
     def _files(self, root: Path) -> list[Layer]:
-        return layers.read_folder([below(root, self.main)], below(root, self.path), root)
+        ours = layers.ours_in((*RUNTIME, "runtimes"), "runtime_path")
+        return layers.read_folder([below(root, self.main)], below(root, self.path), root, ours)
 
 
 def _like(files: list[Layer]) -> dict[str, object]:
-    """Return what ours takes over from the runtime that pods get now, as nvidia-ctk does."""
-    default = layers.last_value(files, *RUNTIME, "default_runtime")
-    names = [default] if isinstance(default, str) and not default.startswith("nvidia") else []
-    for name in (*names, "runc", "crun"):
+    """Return the settings that ours takes over from another runtime, as nvidia-ctk does."""
+    for name in alike(layers.last_value(files, *DEFAULT)):
         table = layers.last_value(files, *RUNTIME, "runtimes", name)
         if isinstance(table, dict) and table.get("runtime_type", "oci") in ("", "oci"):
             return {key: value for key, value in table.items() if key not in NOT_COPIED}

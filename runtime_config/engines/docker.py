@@ -30,6 +30,7 @@ from cgpu.runtime_config.engines.engine import (
     Listing,
     Run,
     by_state,
+    is_our_program,
     with_our_runtime,
 )
 from cgpu.runtime_config.files import changes, read_bytes, read_text, runtime_path, text_of
@@ -64,8 +65,8 @@ Settings = dict[str, object]
 def add(settings: Settings, runtime: str, *, default: bool = False) -> Settings:
     """Return the settings with the runtime at that path, and as the default. Raises CgpuError."""
     runtimes = _table(settings, "runtimes")
-    entry = runtimes.get(NAME, {"path": ""})
-    if not (isinstance(entry, dict) and isinstance(entry.get("path"), str)):
+    entry = runtimes.get(NAME, {"path": runtime})
+    if not (isinstance(entry, dict) and _is_ours(entry)):
         raise CgpuError(
             f"daemon.json: runtimes.{NAME}: {show(entry)}: was not added by this command: remove it first"
         )
@@ -82,7 +83,7 @@ def add(settings: Settings, runtime: str, *, default: bool = False) -> Settings:
 def remove(settings: Settings) -> Settings:
     """Return the settings without the runtime. Raises CgpuError."""
     runtimes = _table(settings, "runtimes")
-    if NAME not in runtimes:
+    if not _is_ours(runtimes.get(NAME)):
         return settings
     found = {**settings, "runtimes": {name: one for name, one in runtimes.items() if name != NAME}}
     if settings.get(DEFAULT) == NAME:
@@ -131,6 +132,10 @@ def write(settings: Settings, like: str) -> str:
     """Return the text of settings, indented as another text is."""
     found = INDENT.search(like)
     return json.dumps(settings, indent=found[1] if found else 4, ensure_ascii=like.isascii()) + "\n"
+
+
+def _is_ours(entry: object) -> bool:
+    return is_our_program(child(entry, "path"))
 
 
 def _bare(settings: Settings) -> Settings:

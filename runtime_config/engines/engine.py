@@ -169,7 +169,21 @@ class ContainerEngine(ABC):
 
 def is_ours(runtime: str) -> bool:
     """Return whether an engine's word for a runtime means ours: the name, or the path."""
-    return runtime == RUNTIME_NAME or runtime.rpartition("/")[2] == LAUNCHER_NAME
+    return runtime == RUNTIME_NAME or is_our_program(runtime)
+
+
+def alike(default: object) -> list[str]:
+    """Return the runtimes whose settings ours takes over, the first that is there: one that pods get now.
+
+    NVIDIA's comes last: it has settings of its own, and also those of the kubelet (SystemdCgroup).
+    """
+    given = [default] if isinstance(default, str) and default != RUNTIME_NAME else []
+    return sorted([*given, "runc", "crun", "nvidia"], key=lambda name: name.startswith("nvidia"))
+
+
+def is_our_program(path: object) -> bool:
+    """Return whether a path in settings is that of our runtime, wherever it is installed."""
+    return isinstance(path, str) and path.rpartition("/")[2] == LAUNCHER_NAME
 
 
 def with_our_runtime(run: Run, engine: str, runtime: str, which: str = "--all") -> list[str]:

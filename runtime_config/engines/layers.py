@@ -4,44 +4,98 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from cgpu.errors import CgpuError
 from cgpu.node_files import FileEdit
+from cgpu.runtime_config.engines.engine import RUNTIME_NAME, is_our_program
 from cgpu.runtime_config.files import changes, read_bytes, text_of
 from cgpu.runtime_config.text import toml
 
 MAX_FILES = 256
+DROP_IN = "99-cgpu."  # the name of ours, without its ending
+Places = tuple[tuple[str, ...], ...]
+Ours = Callable[[Mapping[str, object]], Places]
+"""From the settings of a file to the tables and keys in them that are ours by name and program."""
 
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """One file. before: its bytes, None where there is none; text: its wanted content."""
+    """One file. before: its bytes, None where there is none; text: its wanted content.
+
+    is_ours: there was no such file before ours, though its marks are lost.
+    """
 
     path: Path
     before: bytes | None
     text: str
     settings: dict[str, object]
+    is_ours: bool = False
 
     def with_text(self, text: str) -> Layer:
         """Return the file with another text. Raises CgpuError."""
-        return Layer(self.path, self.before, text, toml.parse(str(self.path), text))
+        return replace(self, text=text, settings=toml.parse(str(self.path), text))
 
 
-def load(path: Path, root: Path) -> Layer:
-    """Read a file, without the blocks that we have added to it. Raises CgpuError."""
+def load(path: Path, root: Path, ours: Ours = lambda _: ()) -> Layer:
+    """Read a file, without our blocks, and without entries of ours whose marks are lost. Raises CgpuError."""
     before = read_bytes(path, root)
     text = toml.strip(str(path), text_of(path, before))
-    return Layer(path, before, text, toml.parse(str(path), text))
+    settings = toml.parse(str(path), text)
+    entries = ours(settings)
+    for place in entries:
+        text = toml.remove(str(path), text, place)
+    left = toml.parse(str(path), text)
+    if entries and path.name.startswith(DROP_IN) and _says_no_more(left):
+        return Layer(path, before, "", {}, is_ours=True)
+    return Layer(path, before, text, left)
+
+
+def ours_in(place: tuple[str, ...], *program: str) -> Ours:
+    """Return a function that finds our runtime in a table of runtimes. program: the key of its path there."""
+
+    def find(settings: Mapping[str, object]) -> Places:
+        found = toml.child(settings, *place, RUNTIME_NAME, *program)
+        first = found[0] if isinstance(found, list) and found else found
+        return ((*place, RUNTIME_NAME),) if is_our_program(first) else ()
+
+    return find
+
+
+def _says_no_more(settings: object) -> bool:
+    """Return whether a drop-in without our runtime has its version and the default runtime alone."""
+    if isinstance(settings, dict):
+        return all(key == "version" or _says_no_more(one) for key, one in settings.items())
+    return settings == RUNTIME_NAME
+
+
+def release_default(files: Sequence[Layer], *keys: tuple[str, ...]) -> list[Layer]:
+    """Return the files without our runtime as the default one, by any of some keys.
+
+    Raises CgpuError where no other default is named then: the one before is not known.
+    """
+    found = list(files)
+    for key in keys:
+        for at, file in enumerate(found):
+            if toml.child(file.settings, *key) == RUNTIME_NAME:
+                found[at] = file.with_text(toml.remove(str(file.path), file.text, key))
+        changed = next((file for file, now in zip(files, found, strict=True) if file is not now), None)
+        if changed and not any(toml.child(file.settings, *key) for file in found):
+            raise CgpuError(
+                f"{changed.path}: {toml.write_key(*key)}: {RUNTIME_NAME}: which one it was before is not "
+                "known: set another one, or take that line out, then remove the runtime"
+            )
+    return found
 
 
 def edits(files: Iterable[Layer]) -> list[FileEdit]:
     """Return the edits that give the files their wanted content."""
     found: list[FileEdit] = []
     for file in files:
-        before = None if file.before is None else text_of(file.path, file.before)
+        is_new = file.before is None or file.is_ours
+        before = None if is_new else text_of(file.path, file.before)
         found += changes(file.path, file.before, toml.as_file(before, file.text))
     return found
 
@@ -80,7 +134,7 @@ def verify(
         )
 
 
-def read_folder(main: list[Path], drop_in: Path, root: Path, *, suffix: str = "") -> list[Layer]:
+def read_folder(main: list[Path], drop_in: Path, root: Path, ours: Ours, *, suffix: str = "") -> list[Layer]:
     """Return the main files and those of the folder in their order, ours among them. Raises CgpuError.
 
     suffix: how the names end that the engine reads; one that reads every name also looks into folders.
@@ -89,7 +143,7 @@ def read_folder(main: list[Path], drop_in: Path, root: Path, *, suffix: str = ""
     paths = sorted({*names, drop_in}, key=lambda path: path.relative_to(drop_in.parent).parts)
     if len(paths) > MAX_FILES:
         raise CgpuError(f"{drop_in.parent}: expected at most {MAX_FILES} files")
-    return [load(path, root) for path in (*main, *paths)]
+    return [load(path, root, ours) for path in (*main, *paths)]
 
 
 def plan_drop_in(
@@ -101,6 +155,7 @@ def plan_drop_in(
         raise CgpuError(
             f"{drop_in}: is there and was not added by this command: remove it first: rm {drop_in}"
         )
+    _refuse_foreign(files, tables)
     lines = [line for path, table in tables.items() for line in toml.write_table(path, table)]
     text = toml.insert_block("", lines)
     wanted = {(*path, key): value for path, table in tables.items() for key, value in table.items()}
@@ -108,6 +163,16 @@ def plan_drop_in(
     edited = [file.with_text(text) if file is ours else file for file in files]
     verify(edited, drop_in, merged(edited), wanted)
     return edits(edited)
+
+
+def _refuse_foreign(files: Iterable[Layer], tables: Iterable[tuple[str, ...]]) -> None:
+    """Raise CgpuError where another file has a runtime of our name that is not ours."""
+    places = [path if path[-1] == RUNTIME_NAME else (*path, RUNTIME_NAME) for path in tables]
+    for file, place in ((file, place) for file in files for place in places):
+        if toml.child(file.settings, *place) is not None:
+            raise CgpuError(
+                f"{file.path}: {toml.write_key(*place)}: was not added by this command: remove it first"
+            )
 
 
 def last_value(files: list[Layer], *path: str) -> object:

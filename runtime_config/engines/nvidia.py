@@ -46,6 +46,13 @@ def add(text: str, runtime: str) -> str:
     return bare if present == wanted else toml.put(FILE, bare, LIST, wanted)
 
 
+def remove(text: str) -> str:
+    """Return settings of which another tool has lost the marks, without our runtime. Raises CgpuError."""
+    present = toml.child(toml.parse(FILE, text), *LIST)
+    left = [name for name in present if not _is_ours(name)] if isinstance(present, list) else present
+    return text if left == present else toml.replace_value(FILE, text, LIST, left)
+
+
 @dataclass(frozen=True, slots=True)
 class Nvidia(ContainerEngine):
     """NVIDIA's runtime. path: the file with its list of low-level runtimes."""
@@ -67,7 +74,8 @@ class Nvidia(ContainerEngine):
 
     def plan_remove(self, root: Path) -> Sequence[FileEdit]:
         """Return the edit that takes our runtime out of the list. Raises CgpuError."""
-        return layers.edits([layers.load(below(root, self.path), root)])
+        file = layers.load(below(root, self.path), root)
+        return layers.edits([file.with_text(remove(file.text))])
 
     def check(self, root: Path) -> None:
         """Let NVIDIA's own tool read the file. Raises CgpuError with what it said."""

@@ -72,7 +72,7 @@ class Podman(ContainerEngine):
         return layers.plan_drop_in(self._files(root), below(root, self.path), tables)
 
     def plan_remove(self, root: Path) -> Sequence[FileEdit]:
-        return layers.edits(self._files(root))
+        return layers.edits(layers.release_default(self._files(root), DEFAULT))
 
     def check(self, root: Path) -> None:
         """Let podman read its settings, which every call of it does. Raises CgpuError with what it said."""
@@ -108,8 +108,9 @@ class Podman(ContainerEngine):
         return [] if podman is None else [Listing(self.name, partial(ended, [podman]))]
 
     def _files(self, root: Path) -> list[Layer]:
+        main = [below(root, SHIPPED), below(root, MAIN)]
         return layers.read_folder(
-            [below(root, SHIPPED), below(root, MAIN)], below(root, self.path), root, suffix=".conf"
+            main, below(root, self.path), root, layers.ours_in(RUNTIMES), suffix=".conf"
         )
 
 

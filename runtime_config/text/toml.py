@@ -2,9 +2,10 @@
 """TOML read, and edited by marked blocks. Everything around a block stays as it is, to the last space.
 
 A block keeps the lines that it replaces as comments, and removing it puts them back: no file needs a record
-elsewhere of what it was. The parser alone knows the grammar: an edit counts where the parsed file has changed
-as wanted, and in nothing else. tomlkit 0.15.2 does not do: it gives other blank lines back, moves tables of
-some files as it reads them, and refuses valid files whose tables of plugins lie apart.
+elsewhere of what it was. Where another tool has lost the comments, remove() takes an entry out by its path.
+The parser alone knows the grammar: an edit counts where the parsed file has changed as wanted, and in nothing
+else. tomlkit 0.15.2 does not do: it gives other blank lines back, moves tables of some files as it reads
+them, and refuses valid files whose tables of plugins lie apart.
 """
 
 from __future__ import annotations
@@ -69,6 +70,22 @@ def _expected(name: str, before: str, wanted: Mapping[tuple[str, ...], object]) 
     return settings
 
 
+def _is_all_but(name: str, edited: str, settings: dict[str, object], path: tuple[str, ...]) -> bool:
+    """Return whether a text is TOML with the settings but for one value, whose tables may be left empty."""
+    try:
+        found = parse(name, edited)
+    except CgpuError:
+        return False
+    return child(found, *path) is None and same(without(found, *path), without(settings, *path))
+
+
+def without(settings: Mapping[str, object], name: str, *rest: str) -> dict[str, object]:
+    """Return settings without a value deep in them, and without the tables that are empty then."""
+    inner = settings.get(name)
+    left = without(inner, *rest) if rest and isinstance(inner, dict) else {}
+    return {**{key: one for key, one in settings.items() if key != name}, **({name: left} if left else {})}
+
+
 def _says(name: str, text: str, expected: dict[str, object] | None) -> bool:
     """Return whether a text is TOML with exactly the expected values."""
     try:
@@ -98,6 +115,50 @@ def put(name: str, text: str, path: tuple[str, ...], value: object) -> str:
         if _says(name, edited, expected):
             return edited
     raise _refusal(name, path)
+
+
+def remove(name: str, text: str, path: tuple[str, ...]) -> str:
+    """Return the text without a key or table, whoever wrote it. Raises CgpuError when that cannot be."""
+    kept: list[str] = []
+    table: tuple[str, ...] = ()
+    ours = False
+    for line in lines_of(text):
+        if not line.strip() or line.lstrip().startswith("#"):
+            # Tools put an empty line before each table: that of ours goes with it.
+            if line.strip() or not ours or not kept or kept[-1].strip():
+                kept.append(line)
+            continue
+        place = _place(line)
+        if place and line.lstrip().startswith("["):
+            table = place
+            ours = table[: len(path)] == path
+        elif place:  # otherwise the line goes on with the value before it
+            ours = (*table, *place)[: len(path)] == path
+        kept += [] if ours else [line]
+    edited = "".join(kept)
+    if not _is_all_but(name, edited, parse(name, text), path):
+        raise CgpuError(f"{name}: {write_key(*path)} cannot be taken out: take it out by hand")
+    return edited
+
+
+def _place(line: str) -> tuple[str, ...]:
+    """Return the path that one line names as a header or a key, empty for a line that is neither alone."""
+    try:
+        found: object = tomllib.loads(line)
+    except (tomllib.TOMLDecodeError, RecursionError):
+        return ()
+    names: list[str] = []
+    while isinstance(found, dict) and len(found) == 1:
+        ((name, found),) = found.items()
+        names.append(name)
+    return tuple(names)
+
+
+def replace_value(name: str, text: str, path: tuple[str, ...], value: object) -> str:
+    """Return the text with another value of a key, without a mark. Raises CgpuError when that cannot be."""
+    marked = put(name, text, path, value)
+    kept = [line for line in lines_of(marked) if not line.startswith((BEGIN, END, WAS, WAS_IN_LINE))]
+    return "".join(kept)
 
 
 def _edits(text: str, path: tuple[str, ...], written: str) -> Iterator[str]:

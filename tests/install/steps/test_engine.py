@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import tomllib
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -22,6 +23,7 @@ from cgpu.replace import temporary
 from cgpu.runtime_config.engines.containerd import Containerd
 from cgpu.runtime_config.engines.docker import Docker
 from cgpu.runtime_config.engines.engine import ContainerEngine
+from cgpu.runtime_config.engines.nvidia import Nvidia
 from cgpu.runtime_config.oci_runtime.lowlevel import LAUNCHER
 from tests.install import faults
 from tests.install.engines import BETWEEN, WHALE, Lines
@@ -101,23 +103,109 @@ def containerd(root: Path, folder: Path, *, imports: bool) -> tuple[Containerd, 
     return engine, root / "etc/containerd/conf.d/99-cgpu.toml" if imports else main
 
 
+def without_comments(path: Path) -> None:
+    """Write a file as tools do that parse it and print it anew."""
+    lines = path.read_text().splitlines()
+    assert any(str(LAUNCHER) in line for line in lines)
+    path.write_text("".join(f"{line}\n" for line in lines if not line.lstrip().startswith("#")))
+
+
 @pytest.mark.parametrize("imports", [False, True])
 def test_toml_whose_comments_are_lost(root: Path, tmp_path: Path, *, imports: bool) -> None:
-    """A tool that writes TOML anew loses comments: the runtime goes, or a line names the file that has it."""
+    """A tool that writes TOML anew loses comments: the runtime goes by its name and its program."""
     engine, path = containerd(root, tmp_path, imports=imports)
     before = snapshot(root)
     install(root, engine)
     settle(root, engine).uninstall(None)
     assert snapshot(root) == before
     install(root, engine)
-    lines = path.read_text().splitlines()
-    assert any(str(LAUNCHER) in line for line in lines)
-    path.write_text("".join(f"{line}\n" for line in lines if not line.startswith("#")))
-    one = settle(root, engine)
-    one.uninstall(None)
-    is_left = path.exists() and str(LAUNCHER) in path.read_text()
-    told = f"To do: take the runtime cgpu out of /{path.relative_to(root)} by hand"
-    assert (told in one.notes) == is_left
+    without_comments(path)
+    assert settle(root, engine).uninstall(None)
+    assert snapshot(root) == before
+
+
+def test_entries_that_nvidia_ctk_has_copied(root: Path, tmp_path: Path) -> None:
+    """nvidia-ctk 1.20 prints config.toml anew and copies all runtimes into its own file: both lose ours."""
+    engine, path = containerd(root, tmp_path, imports=False)
+    install(root, engine)
+    assert str(LAUNCHER) in path.read_text()
+    copy = path.with_name("conf.d") / "99-nvidia.toml"
+    copy.parent.mkdir()
+    path.write_text(f'imports = ["/etc/containerd/conf.d/*.toml"]\nversion = 3\n{rewritten("runc")}')
+    copy.write_text(f"version = 3\n{rewritten('nvidia')}")
+    assert settle(root, engine).uninstall(None)
+    left = [tomllib.loads(one.read_text())["plugins"][CRI]["containerd"]["runtimes"] for one in (path, copy)]
+    assert [list(one) for one in left] == [["runc"], ["nvidia"]]
+
+
+CRI = "io.containerd.cri.v1.runtime"
+
+
+def rewritten(other: str, default: str = "") -> str:
+    """Return the tables of two runtimes in the form in which nvidia-ctk 1.20 prints them."""
+    lines = ["", "[plugins]", "", f'  [plugins."{CRI}"]', "", f'    [plugins."{CRI}".containerd]']
+    lines += [f'      default_runtime_name = "{default}"'] if default else []
+    lines += ["", f'      [plugins."{CRI}".containerd.runtimes]']
+    for name, program in (("cgpu", LAUNCHER), (other, f"/usr/bin/{other}")):
+        table = f'plugins."{CRI}".containerd.runtimes.{name}'
+        lines += ["", f"        [{table}]", '          runtime_type = "io.containerd.runc.v2"']
+        lines += ["", f"          [{table}.options]", f'            BinaryName = "{program}"']
+    return "\n".join(lines) + "\n"
+
+
+def test_a_default_of_which_nobody_knows_the_former_one(root: Path, tmp_path: Path) -> None:
+    """Without its comment the former default is lost: the file is named, and nothing is taken out."""
+    engine, path = containerd(root, tmp_path, imports=False)
+    install(root, engine)
+    path.write_text(f"version = 3\n{rewritten('runc', 'cgpu')}")
+    was = path.read_text()
+    with pytest.raises(
+        CgpuError, match=r"config\.toml: .*default_runtime_name: cgpu: which one it was before"
+    ):
+        settle(root, engine).uninstall(None)
+    assert path.read_text() == was
+    path.write_text(was.replace('"cgpu"', '"runc"'))
+    assert settle(root, engine).uninstall(None)
+    assert str(LAUNCHER) not in path.read_text()
+
+
+def test_an_entry_that_cannot_be_taken_out(root: Path, tmp_path: Path) -> None:
+    """One in an inline table beside others is named, and the uninstallation has failed."""
+    engine, path = containerd(root, tmp_path, imports=False)
+    install(root, engine)
+    both = f"{{cgpu = {{options = {{BinaryName = '{LAUNCHER}'}}}}, runc = {{}}}}"
+    path.write_text(f'version = 3\n[plugins."{CRI}".containerd]\nruntimes = {both}\n')
+    was = path.read_text()
+    with pytest.raises(CgpuError, match=r"config\.toml: .*runtimes\.cgpu cannot be taken out"):
+        settle(root, engine).uninstall(None)
+    assert path.read_text() == was
+
+
+def test_the_list_of_nvidias_runtime_without_comments(root: Path, tmp_path: Path) -> None:
+    """nvidia-ctk config --set prints config.toml anew: our program leaves the list, the others stay."""
+    Machine(tmp_path).program("nvidia-container-runtime", "true")
+    path = root / "etc/nvidia-container-runtime/config.toml"
+    path.parent.mkdir(parents=True)
+    path.write_text('[nvidia-container-runtime]\nmode = "auto"\nruntimes = ["docker-runc", "runc"]\n')
+    before = snapshot(root)
+    engine = Nvidia(search=(str(tmp_path / "bin"),))
+    install(root, engine)
+    without_comments(path)
+    assert settle(root, engine).uninstall(None)
+    assert snapshot(root) == before
+
+
+def test_a_file_that_the_engine_does_not_read(root: Path, tmp_path: Path) -> None:
+    """A file of the engine's folder that nobody imports is named: it may be read later."""
+    engine, _ = containerd(root, tmp_path, imports=False)
+    install(root, engine)
+    other = root / "etc/containerd/conf.d/50-old.toml"
+    other.parent.mkdir()
+    other.write_text(f"version = 3\n{rewritten('runc')}")
+    with pytest.raises(CgpuError, match=r"/etc/containerd/conf.d/50-old.toml: still has the runtime cgpu"):
+        settle(root, engine).uninstall(None)
+    other.unlink()
+    assert settle(root, engine).uninstall(None)
 
 
 def test_a_runtime_in_another_imported_file(root: Path, tmp_path: Path) -> None:

@@ -14,11 +14,13 @@ from cgpu.runtime_config.engines.containerd import Containerd
 from cgpu.runtime_config.engines.engine import Desired
 from tests.runtime_config.engines.nodes import (
     CONFIG_TOML,
+    CONTAINERS_CONF,
     CRIO,
     DAEMON_JSON,
     DEFAULT,
     DESIRED,
     DROP_IN,
+    OLD,
     PODMAN_DROP_IN,
     RUNTIME,
     Machine,
@@ -127,6 +129,50 @@ def test_somebody_elses_file_under_our_name(machine: Machine) -> None:
         ):
             machine.engine(name, version).plan_add(machine.root, DESIRED)
         assert list(machine.engine(name).plan_remove(machine.root)) == []
+
+
+FOREIGN = {
+    "docker": (DAEMON_JSON, '{"runtimes": {"cgpu": {"path": "/opt/other/gpu-runtime"}}}'),
+    "containerd": (
+        CONFIG_TOML,
+        "version = 2\n[plugins.'io.containerd.grpc.v1.cri'.containerd.runtimes.cgpu]\n",
+    ),
+    "crio": (
+        "etc/crio/crio.conf.d/10-other.conf",
+        '[crio.runtime.runtimes.cgpu]\nruntime_path = "/opt/other"\n',
+    ),
+    "podman": (CONTAINERS_CONF, '[engine.runtimes]\ncgpu = ["/opt/other"]\n'),
+}
+
+
+@pytest.mark.parametrize("name", list(FOREIGN))
+def test_somebody_elses_runtime_of_our_name(machine: Machine, name: str) -> None:
+    """A runtime called cgpu that is another program is named, not replaced, and not removed."""
+    path, text = FOREIGN[name]
+    machine.write(path, text)
+    engine = machine.engine(name, OLD[name])
+    with pytest.raises(CgpuError, match=r"cgpu.*was not added by this command: remove it first"):
+        engine.plan_add(machine.root, DESIRED)
+    assert list(engine.plan_remove(machine.root)) == []
+
+
+def test_no_other_runtime_than_nvidias(machine: Machine) -> None:
+    """Of NVIDIA's runtime alone, ours takes over what the kubelet needs: SystemdCgroup, conmon."""
+    machine.write(
+        CONFIG_TOML,
+        f'version = 3\n{CRI3}]\ndefault_runtime_name = "nvidia"\n{CRI3}.runtimes.nvidia]\n'
+        'options = {BinaryName = "/usr/bin/nvidia-container-runtime", SystemdCgroup = true}\n',
+    )
+    machine.add(machine.engine("containerd", "2.1.0"))
+    plugins = tomllib.loads(machine.read(CONFIG_TOML))["plugins"]
+    options = plugins["io.containerd.cri.v1.runtime"]["containerd"]["runtimes"]["cgpu"]["options"]
+    assert options == {"BinaryName": str(RUNTIME), "SystemdCgroup": True}
+    machine.write(
+        "etc/crio/crio.conf", CRUN.replace("crun", "nvidia").replace("runtimes.runc", "runtimes.kata")
+    )
+    machine.add(machine.engine("crio", "1.30.0"))
+    ours = tomllib.loads(machine.read(CRIO))["crio"]["runtime"]["runtimes"]["cgpu"]
+    assert ours["monitor_path"] == "/usr/libexec/crio/conmon"
 
 
 def test_podman_without_drop_ins(machine: Machine) -> None:

@@ -22,6 +22,7 @@ from tests.runtime_config.engines.texts import add_to, remove_from
 from tests.runtime_config.support import program
 
 RUNTIME = "/usr/lib/cgpu/cgpu-container-runtime"
+OLD = "/opt/old/cgpu-container-runtime"
 
 
 def test_a_default_that_somebody_set_is_not_pulled_away() -> None:
@@ -34,7 +35,7 @@ def test_a_default_that_somebody_set_is_not_pulled_away() -> None:
 @pytest.mark.parametrize("kept", [["a", "b"], [1], "nvidia", None])
 def test_a_note_that_somebody_changed_is_not_believed(kept: object) -> None:
     """The former default in our entry is restored only where it is the name of a runtime, or none."""
-    entry = {"path": "/x", "default-runtime-before": kept}
+    entry = {"path": RUNTIME, "default-runtime-before": kept}
     with pytest.raises(CgpuError, match="which one it was before is not known"):
         docker.remove({"default-runtime": "cgpu", "runtimes": {"cgpu": entry}})
 
@@ -69,8 +70,8 @@ def test_a_default_that_somebody_changed_stays() -> None:
 
 def test_a_moved_runtime_is_updated() -> None:
     """Adding with another path changes the path, once."""
-    assert docker.add(docker.add({}, "/old"), RUNTIME) == docker.add({}, RUNTIME)
-    again = add_to(containerd, add_to(containerd, "", "/old"), RUNTIME)
+    assert docker.add(docker.add({}, OLD), RUNTIME) == docker.add({}, RUNTIME)
+    again = add_to(containerd, add_to(containerd, "", OLD), RUNTIME)
     assert again == add_to(containerd, "", RUNTIME)
 
 

@@ -67,7 +67,7 @@ def test_docker(text: str, default: bool, before_that: bool) -> None:
         machine = Machine(Path(folder))
         place = machine.write(DAEMON_JSON, text)
         engine, desired = machine.engine("docker"), DEFAULT if default else DESIRED
-        machine.add(engine, Desired(Path("/old/runtime"), default=before_that))
+        machine.add(engine, Desired(Path("/old/cgpu-container-runtime"), default=before_that))
         machine.add(engine, desired)
         before, after = json.loads(text), json.loads(place.read_bytes())
         assert after["runtimes"]["cgpu"]["path"] == PATH
