@@ -36,6 +36,7 @@ from cgpu.install.steps.step import Context, Step
 from cgpu.install.steps.systemd import Unit, UnitFiles, is_active
 from cgpu.node_files import below
 from cgpu.runtime_config.engines.engine import Desired
+from cgpu.runtime_config.engines.systems import system
 from cgpu.runtime_config.oci_runtime.lowlevel import LAUNCHER
 
 APPLY = "cgpu-config-apply"
@@ -61,6 +62,8 @@ def make(context: Context, engine: str, runtimes: Sequence[str], *, default: boo
     add_engine = _add_module if engine == "module" else _add_daemon
     add_engine(context, plan)
     plan.steps += [Engine(name, Desired(Path(LAUNCHER), default)) for name in runtimes]
+    if after_boot := system(context.root).after_boot:
+        plan.notes.append(after_boot)
     return plan
 
 

@@ -10,7 +10,7 @@ from cgpu.errors import CgpuError, show
 from cgpu.install.steps.step import Context
 from cgpu.runtime_config.engines.registry import ENGINES
 
-KUBERNETES = ("kubernetes", "k8s", "kubelet", "k3s", "rke2")
+KUBERNETES = ("kubernetes", "k8s", "kubelet")
 
 
 def choose(context: Context, given: Sequence[str] | None) -> tuple[str, ...]:

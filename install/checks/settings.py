@@ -9,7 +9,7 @@ import os
 from cgpu.install.checks.finding import Finding, ok, problem, skipped, warning
 from cgpu.install.node.facts.settings import Entry
 from cgpu.install.node.report import NodeReport
-from cgpu.runtime_config.engines.containerd import CDI, HAS_CDI, KNOWS_CDI, PATH
+from cgpu.runtime_config.engines.containerd import CDI, HAS_CDI, KNOWS_CDI, PATH, PROGRAM
 from cgpu.runtime_config.engines.engine import RUNTIME_NAME as NAME
 from cgpu.runtime_config.engines.registry import ENGINES
 from cgpu.runtime_config.oci_runtime.lowlevel import LAUNCHER
@@ -30,6 +30,8 @@ def registered(now: NodeReport) -> list[Finding]:
 
 def _engine(name: str, now: NodeReport) -> list[Finding]:
     check, install = f"settings-{name}", f"cgpu install --runtimes {name}"
+    if name == PROGRAM and now.node.software.by_hand:
+        install = now.node.software.by_hand
     entries = [one for one in now.settings if one.engine == name]
     for one in entries:
         if one.problem is not None:

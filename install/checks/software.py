@@ -7,12 +7,13 @@ from cgpu.client.tree import DAEMON, MODULE
 from cgpu.distribution import install_command
 from cgpu.install.checks.finding import EngineKind, Finding, ok, problem, skipped, warning
 from cgpu.install.node.machine import Node
+from cgpu.runtime_config.engines.registry import ENGINES
 from cgpu.runtime_config.programs import numbers
 
 STORE_KEPT = 254
 FIRST_LOW_LEVEL = {"runc": (1, 1), "crun": (1, 8)}
 # Runtimes that are no engine of their own: settings of something else.
-NO_PROGRAM = ("nvidia", "hooks")
+NO_PROGRAM = tuple(one.name for one in ENGINES.values() if not one.program)
 NAMES: dict[EngineKind, str] = {"module": MODULE, "daemon": DAEMON}
 
 

@@ -17,9 +17,11 @@ from cgpu.errors import CgpuError
 from cgpu.install.node.facts import settings
 from cgpu.install.places import on_node
 from cgpu.install.steps.step import Context, Step
-from cgpu.node_files import FileEdit
+from cgpu.node_files import FileEdit, below
 from cgpu.runtime_config.engines.engine import RUNTIME_NAME as NAME
 from cgpu.runtime_config.engines.engine import Desired, is_our_program
+from cgpu.runtime_config.engines.layers import is_generated
+from cgpu.runtime_config.files import read_text
 
 DEADLINE_S = 15.0
 POLL_S = 0.1
@@ -101,8 +103,10 @@ class Engine(Step):
 
     def _refuse_left(self, context: Context) -> None:
         """Raise CgpuError where a file still has the runtime: it is not read now, and may be later."""
-        for entry in settings.of_engine(context.root, context.engine(self.about)):
-            if is_our_program(entry.runtime):
+        root = context.root
+        for entry in settings.of_engine(root, context.engine(self.about)):
+            path = below(root, entry.file)
+            if is_our_program(entry.runtime) and not is_generated(path, root, read_text(path, root)):
                 raise CgpuError(f"{entry.file}: still has the runtime {NAME}: take it out by hand")
 
 

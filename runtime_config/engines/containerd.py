@@ -13,7 +13,7 @@ import json
 import os
 import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import ClassVar
@@ -37,20 +37,23 @@ from cgpu.runtime_config.engines.engine import (
 )
 from cgpu.runtime_config.engines.engine import RUNTIME_NAME as NAME
 from cgpu.runtime_config.engines.layers import Layer
+from cgpu.runtime_config.engines.systems import system
 from cgpu.runtime_config.files import read_text, runtime_path
+from cgpu.runtime_config.oci_runtime.lowlevel import NAME as LAUNCHER_NAME
 from cgpu.runtime_config.text import toml
 
+PROGRAM = "containerd"
 PATH = "/etc/containerd/config.toml"
-DROP_IN = "/etc/containerd/conf.d/99-cgpu.toml"
+FOLDER = "/etc/containerd/conf.d"
+DROP_IN = "99-cgpu.toml"
 #: since then imported files are merged by key (containerd #5837); before, a plugin is replaced as a whole
 MERGES = (2, 1)
 KEEPS_STOCK = (2, 0)
 #: from the first to the last of these, a file of version 1 is read, and its settings for CRI are ignored
 LOSES_V1 = ((2, 0), (2, 2))
 SOCKET = "/run/containerd/containerd.sock"
-TASKS = "/run/containerd/io.containerd.runtime.v2.task"
-#: the same of a containerd that is a part of k3s
-K3S_TASKS = "/run/k3s/containerd/io.containerd.runtime.v2.task"
+STATE = "/run/containerd"
+TASKS = "io.containerd.runtime.v2.task"
 OF_DOCKER = "moby"  # docker's namespace, whose containers docker itself names
 POD = ("io.kubernetes.cri.sandbox-namespace", "io.kubernetes.cri.sandbox-name")
 CONTAINER = "io.kubernetes.cri.container-name"
@@ -138,7 +141,8 @@ def _like(settings: Mapping[str, object], plugin: str, runtime: str) -> dict[str
     for pods (a base spec, CNI, annotations, a snapshotter) apply to pods with slices too.
     """
     place = ("plugins", plugin, "containerd")
-    for name in alike(toml.child(settings, *place, DEFAULT)):
+    named = toml.child(settings, *place, "runtimes")
+    for name in (*alike(toml.child(settings, *place, DEFAULT)), *(named if isinstance(named, dict) else ())):
         table = toml.child(settings, *place, "runtimes", name)
         # Only runc's own shim knows BinaryName; Kata and gVisor have other shims.
         if isinstance(table, dict) and str(table.get("runtime_type", TYPE)).startswith("io.containerd.runc."):
@@ -162,7 +166,7 @@ def _handed_on(present: object) -> list[object]:
     return kept if OURS in kept else [*kept, OURS]
 
 
-def insert(text: str, new: Addition) -> str:
+def insert(text: str, new: Addition, *, is_template: bool = False) -> str:
     """Return a file's text with an addition. Raises CgpuError when its form does not allow it."""
     edited = text
     if new.runtimes:
@@ -172,7 +176,9 @@ def insert(text: str, new: Addition) -> str:
             lines += [STOCK_NOTE] if path[-1] == STOCK else []
             lines += toml.write_table(path, table)
         values: dict[tuple[str, ...], object] = {**tables}
-        if not toml.parse("config.toml", text):
+        if is_template:
+            lines[:0] = [] if text.strip() else [layers.HIDDEN + layers.BASE]
+        elif not toml.parse("config.toml", text):
             lines.insert(0, f"version = {new.version}")
             values[("version",)] = new.version
         edited = toml.insert_block(text, lines)
@@ -182,54 +188,82 @@ def insert(text: str, new: Addition) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Containerd(ContainerEngine):
-    """containerd. path: its config.toml; drop_in: None where there is to be none of ours."""
+    """containerd, alone or as a part of a node's software (nodes.py).
 
-    program: ClassVar[str] = "containerd"
-    settings_files: ClassVar[tuple[str, ...]] = (PATH, str(Path(DROP_IN).parent))
+    path: its config.toml. folders: of drop-ins, the usual one first. templates: what the file is made of, by
+    its version. default_setting: where the default runtime is set then. merges: drop-ins are merged into the
+    file whatever containerd's version is. command: the restart, which shims and their containers outlive.
+    """
+
+    program: ClassVar[str] = PROGRAM
     settings_options: ClassVar[tuple[str, ...]] = ("--config", "-c")
     consumers_advice: ClassVar[str] = (
         "they run on, and pods of them get no further container, after a crash too; to remove a pod: kubectl "
         "delete pod, or crictl rmp -f"
     )
 
-    name: str = "containerd"
+    name: str = PROGRAM
     path: str = PATH
-    drop_in: str | None = DROP_IN
+    _: KW_ONLY
+    folders: Sequence[str] = (FOLDER,)
+    templates: Mapping[int, str] = field(default_factory=dict)
+    default_setting: str = ""
+    merges: bool = False
+    state: str = STATE
+    socket: str = SOCKET
+    command: tuple[str, ...] = ("systemctl", "try-restart", "containerd")
+
+    @property
+    def settings_files(self) -> tuple[str, ...]:
+        return self.path, *self.folders
 
     def is_present(self, root: Path) -> bool:
         """Return whether containerd is there and its CRI plugin on: docker's own packages switch that off."""
         path = below(root, self.path)
         if not path.exists():
-            return programs.find("containerd", self.search) is not None
+            return not self.is_part and programs.find(PROGRAM, self.search) is not None
         disabled = layers.load(path, root).settings.get("disabled_plugins")
         return not (isinstance(disabled, list) and {"cri", PLUGINS[2]} & set(map(str, disabled)))
 
     def plan_add(self, root: Path, desired: Desired) -> Sequence[FileEdit]:
         """Return the edits that add the runtime, in the file that counts. Raises CgpuError."""
-        version = programs.version("containerd", self.search) or (1, 0)
-        merges, keeps_stock = version >= MERGES, version >= KEEPS_STOCK
-        files = read_files(below(root, self.path), root)
+        by_hand = system(root).by_hand
+        if self.folders and by_hand:
+            raise CgpuError(by_hand)
+        version = programs.version(PROGRAM, self.search) or (1, 0)
+        merges, keeps_stock = self.merges or version >= MERGES, version >= KEEPS_STOCK
+        files = self._read(root)
         _refuse_v1(files[0], version)
         said, runtime = merged(files, merges=merges), runtime_path(desired)
         new = addition(said, runtime, default=desired.default, keeps_stock=keeps_stock)
         target = self._target(root, files, new, merges=merges)
         if not any(file.path == target for file in files):
-            files.insert(_place(files, target), layers.load(target, root, our_entries))
-        edited = [file.with_text(insert(file.text, new)) if file.path == target else file for file in files]
+            is_last = self.merges or target.suffix == layers.TEMPLATE
+            at = len(files) if is_last else _place(files, target)
+            files.insert(at, layers.load(target, root, our_entries))
+        is_template = target.suffix == layers.TEMPLATE
+        edited = [
+            file.with_text(insert(file.text, new, is_template=is_template)) if file.path == target else file
+            for file in files
+        ]
         layers.verify(edited, target, merged(edited, merges=merges), new.values())
-        return layers.edits(self._with_drop_in(root, edited))
+        return self._edits(self._with_others(root, edited))
 
     def plan_remove(self, root: Path) -> Sequence[FileEdit]:
         """Return the edits that take our runtime out of every file. Raises CgpuError."""
-        files = self._with_drop_in(root, read_files(below(root, self.path), root))
+        files = self._with_others(root, self._read(root))
         tables = [("plugins", plugin, "containerd") for plugin in dict.fromkeys(PLUGINS.values())]
-        named = [table for table in tables if not _has_runtime(files, table)]
-        return layers.edits(layers.release_default(files, *((*table, DEFAULT) for table in named)))
+        keys = [(*table, DEFAULT) for table in tables if not _has_runtime(files, table)]
+        if self.default_setting and any(toml.child(files[0].settings, *key) == NAME for key in keys):
+            raise CgpuError(f"{files[0].path}: {DEFAULT}: {NAME}: first take out {self.default_setting}")
+        edited = [file for file in files if not file.is_generated]
+        generated = [file for file in files if file.is_generated]
+        return self._edits([*layers.release_default(edited, *keys), *generated])
 
     def check(self, root: Path) -> None:
         """Let containerd read its settings, and look for the default runtime among them. Raises CgpuError."""
         path = below(root, self.path)
-        program = programs.find("containerd", self.search)
+        program = programs.find(PROGRAM, self.search)
         if program is None or not path.exists():
             return
         answer = programs.ask([program, "-c", str(path), "config", "dump"])
@@ -241,12 +275,12 @@ class Containerd(ContainerEngine):
         settings = toml.parse("containerd config dump", answer.output)
         place = ("plugins", plugin_of(settings), "containerd")
         default = toml.child(settings, *place, DEFAULT)
-        if isinstance(default, str) and toml.child(settings, *place, "runtimes", default) is None:
+        is_filled_in = isinstance(default, str) and "$" in default  # by microk8s, when it starts
+        if default and not is_filled_in and toml.child(settings, *place, "runtimes", str(default)) is None:
             raise CgpuError(f"{path}: {DEFAULT}: {default}: there is no runtime of that name; {see}")
 
     def reload(self) -> tuple[str, ...]:
-        """Return the restart, which shims and their containers outlive; nothing where it does not run."""
-        return ("systemctl", "try-restart", "containerd")
+        return self.command
 
     def read_settings(self, text: str) -> tuple[object, object]:
         """Return what any version's plugin names as our runtime and as the default. Raises ValueError."""
@@ -264,21 +298,21 @@ class Containerd(ContainerEngine):
 
     def consumers(self, root: Path, run: Run) -> list[str]:
         """Return pods and containers whose task has our runtime: its shim writes that beside the bundle."""
-        names = set()
-        for namespace in _names(root, TASKS):
-            for identity in _names(root, f"{TASKS}/{namespace}") if namespace != OF_DOCKER else ():
-                folder = f"{TASKS}/{namespace}/{identity}"
+        names, tasks = set(), f"{self.state}/{TASKS}"
+        for namespace in _names(root, tasks):
+            for identity in _names(root, f"{tasks}/{namespace}") if namespace != OF_DOCKER else ():
+                folder = f"{tasks}/{namespace}/{identity}"
                 if is_ours(_text(root, f"{folder}/runtime").strip()):
                     names.add(_pod(_text(root, f"{folder}/config.json")) or f"{namespace}/{identity}")
         return sorted(names)
 
     def running(self, *, ended: bool = False) -> list[Callable[[], object]]:
         """Return the way to the names of pods: ctr's containers have none."""
-        return [partial(named, Path("/"))]
+        return [partial(named, Path("/"), self.state)]
 
     def listings(self) -> list[Listing]:
         """Return its list by ctr, or by crictl where ctr is not there."""
-        address = os.environ.get("CONTAINERD_ADDRESS", SOCKET)
+        address = os.environ.get("CONTAINERD_ADDRESS", SOCKET) if self.socket == SOCKET else self.socket
         ctr, crictl = (programs.find(name, self.search) for name in ("ctr", "crictl"))
         if not Path(address).is_socket():
             return []
@@ -288,20 +322,62 @@ class Containerd(ContainerEngine):
             return [Listing(self.name, partial(ended_by_cri, [crictl, "-r", f"unix://{address}"]))]
         return []
 
+    def _read(self, root: Path) -> list[Layer]:
+        """Return the files that containerd reads. Raises CgpuError."""
+        main, *others = read_files(below(root, self.path), root)
+        return [replace(main, is_generated=main.is_generated or bool(self.templates)), *others]
+
+    def _edits(self, files: Iterable[Layer]) -> list[FileEdit]:
+        return layers.edits(files, is_made_anew=self.merges or bool(self.templates))
+
     def _target(self, root: Path, files: Sequence[Layer], new: Addition, *, merges: bool) -> Path:
-        """Return the file to edit: our drop-in where it is read and merged, else the one that counts."""
+        """Return the file to edit: our drop-in where it is read and merged, else the one that counts.
+
+        Raises CgpuError where neither can be.
+        """
         main = files[0]
-        merges_ours = merges and new.plugin != PLUGINS[1]
-        if self.drop_in and merges_ours and _imports(main.settings, self.path, self.drop_in):
-            return below(root, self.drop_in)
+        if self.merges:
+            if main.before is not None and not main.is_generated:
+                raise CgpuError(
+                    f"{main.path}: is not managed by {self.name}, which reads no {self.folders[0]} then: "
+                    f"cgpu-runtime-config containerd --config {self.path}, then restart {self.name}"
+                )
+            return below(root, f"{self.folders[0]}/{DROP_IN}")
+        folder = self._imported(main) if merges and new.plugin != PLUGINS[1] else None
+        if folder:
+            return below(root, f"{folder}/{DROP_IN}")
+        if self.templates:
+            return below(root, self._template(main, new))
         owners = [file.path for file in files if toml.child(file.settings, "plugins", new.plugin) is not None]
         return owners[-1] if owners and (new.default or not merges) else main.path
 
-    def _with_drop_in(self, root: Path, files: Sequence[Layer]) -> Sequence[Layer]:
-        """Return the files and our drop-in, which may be there though nothing imports it now."""
-        drop_in = below(root, self.drop_in) if self.drop_in else files[0].path
-        there = any(file.path == drop_in for file in files)
-        return files if there else [*files, layers.load(drop_in, root, our_entries)]
+    def _imported(self, main: Layer) -> str | None:
+        """Return the folder from which the main file imports a drop-in of ours, the usual one first."""
+        patterns = [os.path.split(one) for one in _patterns(main.settings, self.path) if self.folders]
+        found = [where for where, name in patterns if "*" not in where and fnmatch.fnmatchcase(DROP_IN, name)]
+        return next((folder for folder in (*self.folders, *found) if folder in found), None)
+
+    def _template(self, main: Layer, new: Addition) -> str:
+        if main.before is None:
+            raise CgpuError(f"{main.path}: is not there yet: start {self.name} first")
+        if new.default:
+            raise CgpuError(
+                f"{main.path}: {self.name} makes it at each start, with the default runtime of its own "
+                f"settings: set {self.default_setting}, and leave out --default-runtime"
+            )
+        return self.templates.get(new.version) or list(self.templates.values())[-1]
+
+    def _with_others(self, root: Path, files: Sequence[Layer]) -> list[Layer]:
+        """Return the files, and those of ours that nothing may read now. Raises CgpuError."""
+        places = [below(root, f"{folder}/{DROP_IN}") for folder in self.folders]
+        places += [path for name in self.templates.values() if _has_ours(path := below(root, name), root)]
+        there = {file.path for file in files}
+        return [*files, *(layers.load(path, root, our_entries) for path in places if path not in there)]
+
+
+def _has_ours(template: Path, root: Path) -> bool:
+    """Return whether a template names our program: others are no TOML, and are not read."""
+    return LAUNCHER_NAME in read_text(template, root)
 
 
 def our_entries(settings: Mapping[str, object]) -> layers.Places:
@@ -368,13 +444,6 @@ def _imported(layer: Layer, root: Path) -> list[Path]:
     return found
 
 
-def _imports(settings: Mapping[str, object], main: str, path: str) -> bool:
-    """Return whether the imports of a main file bring in another file."""
-    folder, name = os.path.split(path)
-    patterns = [os.path.split(pattern) for pattern in _patterns(settings, main)]
-    return any(where == folder and fnmatch.fnmatchcase(name, pattern) for where, pattern in patterns)
-
-
 def _place(files: Sequence[Layer], path: Path) -> int:
     """Return where a drop-in that is not there yet comes in the order of reading."""
     before = [at for at, file in enumerate(files) if file.path.parent == path.parent and file.path < path]
@@ -398,14 +467,14 @@ def ended_tasks(lines: Iterable[str]) -> Ended:
     return {row[0]: is_ended(row[2]) for row in rows if len(row) == 3 and row[0] != "TASK"}
 
 
-def named(root: Path) -> list[dict[str, object]]:
+def named(root: Path, state: str) -> list[dict[str, object]]:
     """Return Id and Names of the containers of pods, named by namespace, pod and container.
 
     The shims' folders say it, which only root can write: no program is asked.
     """
+    tasks = f"{state}/{TASKS}"
     folders = [
         f"{tasks}/{namespace}/{identity}"
-        for tasks in (TASKS, K3S_TASKS)
         for namespace in _names(root, tasks)
         if namespace != OF_DOCKER
         for identity in _names(root, f"{tasks}/{namespace}")

@@ -48,11 +48,14 @@ class Crio(ContainerEngine):
     """CRI-O. path: our drop-in; main: the file beside whose folder it lies."""
 
     program: ClassVar[str] = "crio"
-    settings_files: ClassVar[tuple[str, ...]] = (MAIN, str(Path(PATH).parent))
 
     name: str = "crio"
     path: str = PATH
     main: str = MAIN
+
+    @property
+    def settings_files(self) -> tuple[str, ...]:
+        return MAIN, str(Path(PATH).parent)
 
     def is_present(self, root: Path) -> bool:
         """Return whether crio or its settings are there."""

@@ -155,7 +155,6 @@ class Docker(ContainerEngine):
     """Docker. path: its daemon.json."""
 
     program: ClassVar[str] = "dockerd"
-    settings_files: ClassVar[tuple[str, ...]] = (PATH,)
     settings_format: ClassVar[str] = "JSON"
     consumers_advice: ClassVar[str] = (
         "they run on, and cannot be started again; to remove them, now or later: docker rm -f {names}"

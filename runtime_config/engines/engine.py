@@ -57,7 +57,7 @@ class Listing:
 class ContainerEngine(ABC):
     """One container engine. name: its word in --runtimes and for cgpu-runtime-config.
 
-    path: the settings file that is edited, empty where none can be chosen. drop_in: a file of ours beside it.
+    path: the settings file that is edited, empty where none can be chosen. folders: of drop-ins beside it.
 
     Edits are planned below a root folder, and nothing is written. A method with a body here is for the few
     engines that have something to say.
@@ -69,8 +69,6 @@ class ContainerEngine(ABC):
     by_request: ClassVar[bool] = False
     #: whether it is a runtime: one with a list of low-level runtimes, ours among them, and no default runtime
     is_runtime: ClassVar[bool] = False
-    #: files that have its settings, and folders of such files, in the order of reading
-    settings_files: ClassVar[tuple[str, ...]] = ()
     settings_format: ClassVar[str] = "TOML"
     #: options of its program that name another settings file
     settings_options: ClassVar[tuple[str, ...]] = ()
@@ -80,9 +78,16 @@ class ContainerEngine(ABC):
     name: str
     path: str = ""
     _: KW_ONLY
-    drop_in: str | None = None
+    folders: Sequence[str] = ()
+    #: whether other software brings it: its settings tell of it, not a program in the usual folders
+    is_part: bool = False
     #: the folders of programs
     search: Sequence[str] = programs.SEARCH
+
+    @property
+    def settings_files(self) -> tuple[str, ...]:
+        """Return files that have its settings, and folders of such files, in the order of reading."""
+        return (self.path,) if self.path else ()
 
     @abstractmethod
     def is_present(self, root: Path) -> bool:
@@ -119,10 +124,10 @@ class ContainerEngine(ABC):
         return ()
 
     def with_settings(self, path: str) -> Self:
-        """Return the engine with another settings file and without the drop-in in /etc. Raises CgpuError."""
-        if not self.path:
+        """Return the engine with another settings file and without the usual drop-ins. Raises CgpuError."""
+        if not self.path or self.is_part:
             raise CgpuError(f"--config {path}: {self.name} has no settings file to choose: leave it out")
-        return replace(self, path=path, drop_in=None)
+        return replace(self, path=path, folders=())
 
     def read_settings(self, text: str) -> tuple[object, object]:
         """Return our runtime's path and the default runtime's name in a settings file, None for nothing.

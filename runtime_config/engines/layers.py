@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,6 +17,14 @@ from cgpu.runtime_config.text import toml
 
 MAX_FILES = 256
 DROP_IN = "99-cgpu."  # the name of ours, without its ending
+TEMPLATE = ".tmpl"
+BASE = '{{ template "base" . }}'  # k3s puts its own settings there
+HELD = f"{toml.BEGIN}\n{BASE}\n"
+HIDDEN = "#cgpu-runtime-config hides: "
+ACTION = re.compile(r"^(?=[ \t]*\{\{)", re.MULTILINE)
+#: in the first lines of a file that another program writes: k3s and RKE2 the one, k0s the other
+GENERATED = re.compile(r"DO NOT EDIT|^# k0s_managed=true", re.MULTILINE)
+HEAD_LINES = 5
 Places = tuple[tuple[str, ...], ...]
 Ours = Callable[[Mapping[str, object]], Places]
 """From the settings of a file to the tables and keys in them that are ours by name and program."""
@@ -25,7 +34,8 @@ Ours = Callable[[Mapping[str, object]], Places]
 class Layer:
     """One file. before: its bytes, None where there is none; text: its wanted content.
 
-    is_ours: there was no such file before ours, though its marks are lost.
+    is_ours: there was no such file before ours, though its marks are lost. is_generated: another program
+    writes it, and would lose what is added.
     """
 
     path: Path
@@ -33,6 +43,7 @@ class Layer:
     text: str
     settings: dict[str, object]
     is_ours: bool = False
+    is_generated: bool = False
 
     def with_text(self, text: str) -> Layer:
         """Return the file with another text. Raises CgpuError."""
@@ -42,15 +53,40 @@ class Layer:
 def load(path: Path, root: Path, ours: Ours = lambda _: ()) -> Layer:
     """Read a file, without our blocks, and without entries of ours whose marks are lost. Raises CgpuError."""
     before = read_bytes(path, root)
-    text = toml.strip(str(path), text_of(path, before))
+    written = text_of(path, before)
+    # Marks in a generated file are those of its template, around all that took the place of an action.
+    generated = is_generated(path, root, written)
+    text = written if generated else _without_blocks(path, written)
     settings = toml.parse(str(path), text)
     entries = ours(settings)
     for place in entries:
         text = toml.remove(str(path), text, place)
     left = toml.parse(str(path), text)
-    if entries and path.name.startswith(DROP_IN) and _says_no_more(left):
+    is_bare = path.name.startswith(DROP_IN) or text.strip() == HIDDEN + BASE
+    if entries and is_bare and _says_no_more(left):
         return Layer(path, before, "", {}, is_ours=True)
-    return Layer(path, before, text, left)
+    return Layer(path, before, text, left, is_generated=generated)
+
+
+def _without_blocks(path: Path, written: str) -> str:
+    """Return a file without our blocks; a template also with its actions as comments. Raises CgpuError."""
+    if path.suffix != TEMPLATE:
+        return toml.strip(str(path), written)
+    text = toml.strip(str(path), as_toml(written))
+    # Where others have added lines to a template of ours, these need its action.
+    return "" if HELD in written and text.strip() == HIDDEN + BASE else text
+
+
+def as_toml(template: str) -> str:
+    """Return a template of Go's text/template with its lines of actions as comments, outside of our block."""
+    outside = template.replace(HELD, f"{BASE}\n{toml.BEGIN}\n")
+    return ACTION.sub(HIDDEN, outside)
+
+
+def is_generated(path: Path, root: Path, text: str) -> bool:
+    """Return whether another program writes a file with that text."""
+    head = "".join(toml.lines_of(text)[:HEAD_LINES])
+    return GENERATED.search(head) is not None or path.is_relative_to(root / "run")
 
 
 def ours_in(place: tuple[str, ...], *program: str) -> Ours:
@@ -90,13 +126,19 @@ def release_default(files: Sequence[Layer], *keys: tuple[str, ...]) -> list[Laye
     return found
 
 
-def edits(files: Iterable[Layer]) -> list[FileEdit]:
-    """Return the edits that give the files their wanted content."""
+def edits(files: Iterable[Layer], *, is_made_anew: bool = False) -> list[FileEdit]:
+    """Return the edits that give the files their wanted content. Raises CgpuError for a generated file.
+
+    is_made_anew: the engine's restart writes generated files anew, without what has left the others.
+    """
     found: list[FileEdit] = []
     for file in files:
         is_new = file.before is None or file.is_ours
         before = None if is_new else text_of(file.path, file.before)
-        found += changes(file.path, file.before, toml.as_file(before, file.text))
+        change = changes(file.path, file.before, toml.as_file(before, file.text.replace(HIDDEN, "")))
+        if change and file.is_generated and not is_made_anew:
+            raise CgpuError(f"{file.path}: another program makes it (DO NOT EDIT): change what it is made of")
+        found += [] if file.is_generated else change
     return found
 
 

@@ -58,7 +58,6 @@ class Nvidia(ContainerEngine):
     """NVIDIA's runtime. path: the file with its list of low-level runtimes."""
 
     is_runtime: ClassVar[bool] = True
-    settings_files: ClassVar[tuple[str, ...]] = (PATH,)
 
     name: str = "nvidia"
     path: str = PATH

@@ -48,13 +48,16 @@ class Podman(ContainerEngine):
     """podman. path: our drop-in."""
 
     program: ClassVar[str] = "podman"
-    settings_files: ClassVar[tuple[str, ...]] = (MAIN, str(Path(PATH).parent))
     consumers_advice: ClassVar[str] = (
         "they cannot be started again; to remove them, now or later: podman rm {names}"
     )
 
     name: str = "podman"
     path: str = PATH
+
+    @property
+    def settings_files(self) -> tuple[str, ...]:
+        return MAIN, str(Path(PATH).parent)
 
     def is_present(self, root: Path) -> bool:
         """Return whether podman is there; containers.conf alone may be that of other tools."""

@@ -15,6 +15,15 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 SEARCH = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
+# Folders of those that others bring: CRI-O's packages, k3s, RKE2, k0s and microk8s (engines/nodes.py).
+BROUGHT = (
+    "/usr/libexec/crio",
+    "/var/lib/rancher/k3s/data/current/bin",
+    "/var/lib/rancher/rke2/bin",
+    "/var/lib/k0s/bin",
+    "/snap/microk8s/current/bin",
+)
+PLACES = (*SEARCH, *BROUGHT)
 VENDOR = "nvidia-container-runtime"
 ORDER = (VENDOR, "runc", "crun")
 LAUNCHER = os.path.dirname(os.path.dirname(os.path.realpath(__file__))) + "/launcher/cgpu-container-runtime"
@@ -41,7 +50,7 @@ def is_vendor(path: str) -> bool:
     return os.path.basename(path).startswith(VENDOR)
 
 
-def find(configured: str | None, *, plain: bool, search: Sequence[str] = SEARCH) -> str:
+def find(configured: str | None, *, plain: bool, search: Sequence[str] = PLACES) -> str:
     """Return the path of the low-level runtime; plain: only of one that never calls us. Raises CgpuError."""
     if configured is not None and not (plain and is_vendor(configured)):
         if configured.startswith("/") and _usable(configured):
@@ -68,7 +77,7 @@ def check(configured: str | None) -> None:
         find(configured, plain=False)
 
 
-def keep_links(configured: str | None, link: str, plain_link: str, search: Sequence[str] = SEARCH) -> None:
+def keep_links(configured: str | None, link: str, plain_link: str, search: Sequence[str] = PLACES) -> None:
     """Keep the launcher's links to what find() returns; where it finds nothing there is none.
 
     For an engine that starts, or reads its configuration again. Without a link the launcher leaves each call

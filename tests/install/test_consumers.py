@@ -86,12 +86,12 @@ def test_containerd(tmp_path: Path) -> None:
         "moby/d": {},
     }
     for place, spec in specs.items():
-        folder = tmp_path / containerd.TASKS.lstrip("/") / place
+        folder = tmp_path / "run/containerd" / containerd.TASKS / place
         folder.mkdir(parents=True)
         (folder / "runtime").write_text(str(LAUNCHER))
         (folder / "config.json").write_text(json.dumps(spec))
     for place, runtime in (("default/f", "runc"), ("default/g", "")):
-        folder = tmp_path / containerd.TASKS.lstrip("/") / place
+        folder = tmp_path / "run/containerd" / containerd.TASKS / place
         folder.mkdir(parents=True)
         (folder / "runtime").write_text(runtime)
     said = lines(tmp_path, lambda _: Done(0, ""), "containerd")

@@ -77,7 +77,7 @@ def test_nobody_is_there(tmp_path: Path) -> None:
         partial(docker.running, tmp_path / "none.sock"),
         partial(docker.running, tmp_path / "engine.sock"),
         partial(podman.running, tmp_path / "podman"),
-        partial(containerd.named, tmp_path),
+        partial(containerd.named, tmp_path, containerd.STATE),
     ):
         assert names.ask(source) == {}
 
@@ -106,20 +106,19 @@ def spec(root: Path, place: str, text: str) -> None:
 
 def test_pods_of_containerd(tmp_path: Path) -> None:
     """A pod's container has the name that containerd noted for its shim; docker names its own itself."""
-    tasks = tmp_path / containerd.TASKS.lstrip("/")
+    tasks = tmp_path / "run/containerd" / containerd.TASKS
     pod = {containerd.POD[0]: "research", containerd.POD[1]: "llama"}
     whole = json.dumps({"annotations": {**pod, containerd.CONTAINER: "trainer"}})
     spec(tasks, f"k8s.io/{'a' * 64}", whole)
-    spec(tmp_path / containerd.K3S_TASKS.lstrip("/"), f"k8s.io/{'c' * 64}", whole)
     spec(tasks, f"k8s.io/{'b' * 64}", json.dumps({"annotations": pod}))
     spec(tasks, f"moby/{'d' * 64}", whole)
     for number, text in enumerate(("", "{", "[1]", '{"annotations": 7}', "[" * 100_000, "{}")):
         spec(tasks, f"default/{number}", text)
     long = dict.fromkeys((*containerd.POD, containerd.CONTAINER), "x" * 100_000)
     spec(tasks, f"k8s.io/{'e' * 64}", json.dumps({"annotations": long}))
-    found = dict(names.ask(partial(containerd.named, tmp_path)))
+    found = dict(names.ask(partial(containerd.named, tmp_path, containerd.STATE)))
     assert len(found.pop("e" * 64)) < 1000
-    assert found == {"a" * 64: "research/llama/trainer", "c" * 64: "research/llama/trainer"}
+    assert found == {"a" * 64: "research/llama/trainer"}
 
 
 def test_pods_of_crio(tmp_path: Path) -> None:

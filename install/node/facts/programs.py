@@ -27,9 +27,9 @@ class Process:
     program: str
 
 
-def find(root: Path, name: str) -> Path | None:
-    """Return the program's absolute path on the machine below the root."""
-    for folder in SEARCH:
+def find(root: Path, name: str, also: Sequence[str] = ()) -> Path | None:
+    """Return the program's absolute path on the machine below the root. also: folders besides the usual."""
+    for folder in (*SEARCH, *also):
         path = files.follow(root, f"{folder}/{name}")
         if path.is_file() and os.access(path, os.X_OK):
             return Path(folder, name)

@@ -55,10 +55,13 @@ def parse(engine: ContainerEngine, file: str, text: str) -> Entry:
 
 def _named(root: Path, engine: ContainerEngine, running: tuple[Process, ...]) -> tuple[str, ...]:
     """Return the settings files that running processes of an engine were started with."""
+    if engine.is_part:
+        return ()
     pids = [one.pid for one in running if engine.settings_options and one.program == engine.program]
     named = (programs.option(root, pid, engine.settings_options) for pid in pids[:MAX_PROCESSES])
     files = dict.fromkeys(file for file in named if file is not None and file.startswith("/"))
-    return tuple(file for file in files if file not in engine.settings_files)
+    known = {file for one in ENGINES.values() for file in one.settings_files}
+    return tuple(file for file in files if file not in known)
 
 
 def _entries(root: Path, engine: ContainerEngine, places: tuple[str, ...]) -> Iterator[Entry]:

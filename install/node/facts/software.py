@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,6 +13,8 @@ from cgpu.install.node.facts import files, programs
 from cgpu.install.node.facts.programs import Process
 from cgpu.kmod.daemon.tree.libfuse import LIBRARIES
 from cgpu.runtime_config.engines.registry import ENGINES
+from cgpu.runtime_config.engines.systems import system
+from cgpu.runtime_config.oci_runtime.lowlevel import BROUGHT
 from cgpu.runtime_config.programs import numbers
 
 LIBRARY_FOLDERS = (
@@ -24,7 +27,7 @@ LIBRARY_FOLDERS = (
 )
 SYSTEMD = "/run/systemd/system"
 # Each engine with the program that runs when it serves; podman has none.
-PROGRAMS = {engine.name: engine.program for engine in ENGINES.values() if engine.program}
+PROGRAMS = {one.name: one.program for one in ENGINES.values() if one.program and not one.is_part}
 LOW_LEVEL = ("nvidia-container-runtime", "runc", "crun")
 MPS = ("nvidia-cuda-mps-control", "nvidia-cuda-mps-server")
 MPS_PIPES = ("/tmp/nvidia-mps", "/run/nvidia/mps")
@@ -64,6 +67,8 @@ class Software:
     low_level: tuple[Program, ...]
     kubelet: bool
     """Whether a kubelet has had pods here."""
+    by_hand: str = ""
+    """A person's work where containerd's settings are no files that last."""
 
     def engine(self, name: str) -> Program | None:
         """Return a container engine by the name that --runtimes has."""
@@ -80,9 +85,10 @@ def gather(root: Path, running: tuple[Process, ...]) -> Software:
         systemd=systemd,
         systemd_version=_systemd_version(root),
         dkms=_program(root, "dkms", "dkms", alive),
-        engines=_programs(root, PROGRAMS, alive),
-        low_level=_programs(root, {name: name for name in LOW_LEVEL}, alive),
+        engines=(*_programs(root, PROGRAMS, alive), *_brought(root, alive)),
+        low_level=_programs(root, {name: name for name in LOW_LEVEL}, alive, BROUGHT),
         kubelet=files.follow(root, f"{KUBELET}/pods").is_dir(),
+        by_hand=system(root).by_hand,
     )
 
 
@@ -96,16 +102,28 @@ def _library(root: Path, names: tuple[str, ...]) -> Path | None:
     return next((place for place in places if files.follow(root, str(place)).is_file()), None)
 
 
-def _programs(root: Path, wanted: dict[str, str], alive: set[str]) -> tuple[Program, ...]:
-    found = (_program(root, name, program, alive) for name, program in wanted.items())
+def _programs(
+    root: Path, wanted: dict[str, str], alive: set[str], also: tuple[str, ...] = ()
+) -> tuple[Program, ...]:
+    found = (_program(root, name, program, alive, also) for name, program in wanted.items())
     return tuple(one for one in found if one is not None)
 
 
-def _program(root: Path, name: str, program: str, alive: set[str]) -> Program | None:
-    path = programs.find(root, program)
+def _program(
+    root: Path, name: str, program: str, alive: set[str], also: tuple[str, ...] = ()
+) -> Program | None:
+    path = programs.find(root, program, also)
     if path is None:
         return None
     return Program(name, path, programs.version(root, path), program in alive)
+
+
+def _brought(root: Path, alive: set[str]) -> Iterator[Program]:
+    """Yield the engines that other software has brought, by their settings."""
+    for one in ENGINES.values():
+        if one.is_part and files.follow(root, one.path).is_file():
+            path = Path(one.search[0], one.program)
+            yield Program(one.name, path, programs.version(root, path), one.program in alive)
 
 
 def _systemd_version(root: Path) -> int | None:

@@ -14,7 +14,9 @@ from pathlib import Path
 import pytest
 
 from cgpu.errors import CgpuError
+from cgpu.install.checks import software as checks
 from cgpu.install.installer import Installer, Request
+from cgpu.install.node.facts import settings, software
 from cgpu.install.runner import TIMEOUT_S, Done
 from cgpu.install.steps import engine as engine_step
 from cgpu.install.steps import named
@@ -24,10 +26,13 @@ from cgpu.runtime_config.engines.containerd import Containerd
 from cgpu.runtime_config.engines.docker import Docker
 from cgpu.runtime_config.engines.engine import ContainerEngine
 from cgpu.runtime_config.engines.nvidia import Nvidia
+from cgpu.runtime_config.engines.registry import ENGINES
+from cgpu.runtime_config.engines.systems import system
 from cgpu.runtime_config.oci_runtime.lowlevel import LAUNCHER
 from tests.install import faults
 from tests.install.engines import BETWEEN, WHALE, Lines
-from tests.install.support import System, installer, snapshot
+from tests.install.support import System, facts, installer, snapshot
+from tests.runtime_config.engines.kinds import KINDS, Kind
 from tests.runtime_config.engines.nodes import Machine
 
 BEFORE = "debug=true\nlog-level=warn\n"
@@ -369,3 +374,47 @@ def test_steps_of_another_version(root: Path) -> None:
     install(root)
     with pytest.raises(CgpuError, match="engine whale: is in the record, and this version"):
         installer(root, engines={}).uninstall(None)
+
+
+def test_a_system_that_forgets_etc(root: Path) -> None:
+    """Container-Optimized OS has /etc in memory: what has to be done after each boot is said."""
+    (root / "etc/os-release").write_text("ID=cos\n")
+    one = installer(root)
+    one.install(Request("daemon", ()))
+    assert system(root).after_boot in one.notes
+
+
+@pytest.mark.parametrize("kind", KINDS.values(), ids=list(KINDS))
+def test_nodes_that_bring_their_own_containerd(root: Path, tmp_path: Path, kind: Kind) -> None:
+    """cgpu install chooses the engine by its settings; the doctor knows it; uninstall leaves nothing."""
+    for path, text in kind.tree.items():
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).write_text(text)
+    engine = Machine(tmp_path).engine(kind.name, kind.version)
+    dump = f'case "$*" in *dump*) echo "version = 3" ;; *) echo "containerd {kind.version}" ;; esac'
+    Machine(tmp_path).program("containerd", dump)
+    before = snapshot(root)
+    installer(root, System(root), {kind.name: engine}).install(Request("daemon"))
+    entries = [one for one in settings.gather(root) if one.runtime is not None]
+    assert [one.engine for one in entries] == ([] if kind.edited.endswith(".tmpl") else [kind.name])
+    assert installer(root, System(root), {kind.name: engine}).uninstall(None)
+    assert snapshot(root) == before
+
+
+@pytest.mark.parametrize("kind", KINDS.values(), ids=list(KINDS))
+def test_the_checks_before_an_installation_there(root: Path, kind: Kind) -> None:
+    """Such a node has no engine and no runc in the usual folders, and nothing is in the way for that."""
+    engine = ENGINES[kind.name]
+    for path, text in kind.tree.items():
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).write_text(text)
+    runc = root / f"{engine.search[0]}/runc".lstrip("/")
+    runc.parent.mkdir(parents=True)
+    runc.touch(mode=0o755)
+    found = software.gather(root, ())
+    assert [one.name for one in found.engines] == [kind.name]
+    assert [one.path for one in found.low_level] == [Path("/", runc.relative_to(root))]
+    node = replace(facts(root), software=found)
+    findings = [*checks.container_engines(node, (kind.name,)), *checks.low_level(node)]
+    assert [one.verdict for one in findings if one.verdict == "problem"] == []
+    assert engine.is_present(root)

@@ -29,7 +29,11 @@ CONTAINERS_CONF = "etc/containers/containers.conf"
 PODMAN_DROP_IN = "etc/containers/containers.conf.d/99-cgpu.conf"
 NVIDIA = "etc/nvidia-container-runtime/config.toml"
 #: the first file of each engine, and a version that edits this one, if any does
-MAIN = {name: one.settings_files[0].lstrip("/") for name, one in ENGINES.items() if one.settings_files}
+MAIN = {
+    name: one.settings_files[0].lstrip("/")
+    for name, one in ENGINES.items()
+    if one.settings_files and not one.is_part
+}
 OLD = {**dict.fromkeys(MAIN, "1.0"), "podman": "4.0"}
 
 

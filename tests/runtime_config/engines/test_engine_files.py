@@ -221,7 +221,7 @@ CRI3 = '[plugins."io.containerd.cri.v1.runtime".containerd'
         ("2.1.0", V2, DROP_IN),
         ("2.3.1", V3.replace("version = 3", "version = 4"), DROP_IN),
         ("2.3.1", V3.replace("*.toml", "99-cgpu.toml"), DROP_IN),
-        ("2.1.0", V3.replace("conf.d", "other.d"), CONFIG_TOML),
+        ("2.1.0", V3.replace("conf.d", "other.d"), "etc/containerd/other.d/99-cgpu.toml"),
         ("2.3.1", 'imports = ["/etc/containerd/conf.d/*.toml"]\n[plugins.cri]\n', CONFIG_TOML),
     ],
 )
@@ -340,7 +340,7 @@ def test_another_file_leaves_the_drop_in_alone(machine: Machine) -> None:
     machine.add(machine.engine("containerd", "2.1.0"))
     there = machine.read(DROP_IN)
     machine.write("opt/config.toml", "version = 3\n")
-    other = Containerd(path="/opt/config.toml", drop_in=None, search=(str(machine.base / "bin"),))
+    other = Containerd(path="/opt/config.toml", folders=(), search=(str(machine.base / "bin"),))
     machine.add(other)
     assert str(RUNTIME) in machine.read("opt/config.toml")
     machine.remove(other)
