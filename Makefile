@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # From a fresh clone on Debian 12, 13 or testing, as root, with nothing but git and make.
 
-.PHONY: help demo demo-kubernetes check test test-release test-metrics test-gpu test-vm test-driver test-frameworks test-package test-distributions test-kernels test-kubernetes test-vm-full test-debug-kernel build deb rpm image docs docs-pictures man proto lint sizes format fuzz coverage bench bench-kubernetes bench-shares clean
+.PHONY: help demo demo-kubernetes check test test-release test-metrics test-gpu test-vm test-driver test-frameworks test-package test-distributions test-kernels test-kubernetes test-vm-full test-debug-kernel build bundle deb rpm image docs docs-pictures man proto lint sizes format fuzz coverage bench bench-kubernetes bench-shares clean
 
 help:
 	@echo "make demo    two containers share a simulated T4, each inside its slice"
@@ -20,6 +20,7 @@ help:
 	@echo "make test-debug-kernel  the same on a kernel that checks itself; builds that kernel first"
 	@echo "make test-gpu  checks on a real GPU; says so and does nothing where there is none"
 	@echo "make build   virtual environment and C parts only"
+	@echo "make bundle  one folder that needs nothing of its node, as an archive, into dist/"
 	@echo "make deb     Debian packages, into dist/"
 	@echo "make rpm     rpm packages and their source package, into dist/"
 	@echo "make image   the image of agent and webhook for a cluster, by podman; wheels in dist/kubernetes"
@@ -94,6 +95,9 @@ test-gpu:
 
 build:
 	@scripts/bootstrap build
+
+bundle:
+	@install/packaging/build-bundle
 
 deb:
 	@scripts/build-deb

@@ -5,6 +5,13 @@ from __future__ import annotations
 
 import os
 
+# Where a bundle (install/packaging/build-bundle) has the package, as CGPU_BUNDLED of launcher.h.
+BUNDLED = "/lib/bundle/cgpu/"
+BUNDLE = __file__.partition(BUNDLED)[0] if BUNDLED in __file__ else None
+PROGRAMS = f"{BUNDLE}/bin" if BUNDLE else "/usr/bin"
+PYTHON = PROGRAMS + "/python3"  # of hook and launcher
+OPENSSL = PROGRAMS + "/openssl"
+
 CONFIG = "/etc/cgpu/config.yaml"
 
 RUN = "/run/cgpu"
@@ -51,6 +58,17 @@ JOURNAL = "/run/systemd/journal/socket"
 
 SYSTEMD = "/run/systemd/system"
 UNITS = tuple(folder + "/systemd/system/cgpud.service" for folder in ("/etc", "/usr/lib", "/lib"))
+
+
+def lasting(path: str) -> str:
+    """Return the path of one of our files that the next version has, too.
+
+    A bundle's version is a folder of its own, and `current` beside it a link to the one in force.
+    """
+    if BUNDLE is None or not path.startswith(BUNDLE + "/"):
+        return path
+    current = os.path.dirname(BUNDLE) + "/current"
+    return current + path[len(BUNDLE) :] if os.path.realpath(current) == BUNDLE else path
 
 
 def tree(configured: str | None) -> str:

@@ -191,6 +191,6 @@ int main(int argc, char **argv)
 	if (argc == 4 && strcmp(argv[1], "poststop") == 0 && tell(argv[2], argv[3], why) == 0)
 		return 0;
 	exec_python(argc, argv);
-	fprintf(stderr, LAUNCHER_LINE_START "cannot start " CGPU_PYTHON ": %s; install this Python\n", strerror(errno));
+	launcher_say_no_python();
 	return 1;
 }

@@ -7,6 +7,7 @@ import os
 import sys
 from pathlib import Path
 
+from cgpu import paths
 from cgpu.errors import CgpuError
 from cgpu.node_files import below
 
@@ -65,4 +66,4 @@ def program(name: str) -> Path:
     path = Path(sys.executable).parent / name
     if not os.access(path, os.X_OK):
         raise CgpuError(f"{path}: is not there: install the package with the Python that runs this command")
-    return path
+    return Path(paths.lasting(str(path)))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The packages of the checkout, made once for its contents, and Debian's the same as another version."""
+"""Packages and bundle of the checkout, made once for its contents, and Debian's as another version."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from tests.integration.commands import hold_lock, must
 
 ROOT = Path(__file__).resolve().parents[1]
 STORE = ROOT / "kmod" / "build" / "packages"
+BUNDLE_STORE = ROOT / "kmod" / "build" / "bundles"
 RPM_STORE = ROOT / "kmod" / "build" / "rpm-packages"
 # A version of the same length, so that it can be put into compiled programs, too.
 OLD = re.sub(r"\d", "0", __version__)
@@ -50,11 +51,16 @@ def digest() -> str:
 
 
 def packages() -> Packages:
-    return found(stored(STORE, "build-deb"))
+    return found(stored(STORE, "scripts/build-deb"))
+
+
+def bundle() -> Path:
+    (archive,) = stored(BUNDLE_STORE, "install/packaging/build-bundle").glob("opencgpu-*.tar.gz")
+    return archive
 
 
 def rpms() -> Rpms:
-    folder = stored(RPM_STORE, "build-rpm")
+    folder = stored(RPM_STORE, "scripts/build-rpm")
     (daemon,) = folder.glob("opencgpu-[0-9]*.x86_64.rpm")
     (module,) = folder.glob("opencgpu-dkms-*.noarch.rpm")
     (source,) = folder.glob("opencgpu-[0-9]*.src.rpm")
@@ -70,7 +76,7 @@ def stored(store: Path, script: str) -> Path:
                 shutil.rmtree(old)
             part = store / "part"
             shutil.rmtree(part, ignore_errors=True)
-            must([ROOT / "scripts" / script, part], {"DEB_BUILD_OPTIONS": "noautodbgsym"}, BUILD_S)
+            must([ROOT / script, part], {"DEB_BUILD_OPTIONS": "noautodbgsym"}, BUILD_S)
             part.rename(folder)
     return folder
 

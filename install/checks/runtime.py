@@ -9,7 +9,7 @@ import stat
 from pathlib import Path
 
 import cgpu
-from cgpu import distribution
+from cgpu import distribution, paths
 from cgpu.config import effective
 from cgpu.errors import CgpuError
 from cgpu.install.checks.finding import Finding, ok, problem
@@ -18,7 +18,6 @@ from cgpu.runtime_config.oci_runtime.edit import HOOK_PATH
 from cgpu.runtime_config.oci_runtime.lowlevel import LAUNCHER, find, low_level
 from cgpu.runtime_config.programs import numbers
 
-INTERPRETER = "/usr/bin/python3"  # as in launcher/launcher.h
 FIRST_PYTHON = (3, 11)
 OTHERS = stat.S_IWGRP | stat.S_IWOTH
 BUILD = "install the package again, or in a checkout: make build"
@@ -27,7 +26,7 @@ IN_PYTHON = "start.py"  # beside the hook, as in hook/cgpu_hook.h
 START_S = 10.0
 
 
-def interpreter(path: str = INTERPRETER) -> list[Finding]:
+def interpreter(path: str = paths.PYTHON) -> list[Finding]:
     """Whether hook and runtime find a Python that can run them."""
     said = programs.output(path, "-IS", "-c", "import sys; print(*sys.version_info[:3], sep='.')")
     if said is None:
@@ -82,7 +81,7 @@ def ownership(files: tuple[str, ...] = (), top: str = "/") -> list[Finding]:
         LAUNCHER,
         low_level(LAUNCHER),
         HOOK_PATH,
-        INTERPRETER,
+        paths.PYTHON,
         str(package / "effective.py"),
     )
     open_to = sorted({str(path) for file in looked_at for path in _writable(Path(file), Path(top))})

@@ -31,6 +31,8 @@
 #ifndef CGPU_PYTHON
 #define CGPU_PYTHON "/usr/bin/python3"
 #endif
+/* Where a bundle has the package, as BUNDLED of cgpu/paths.py. Beside it lies bin/python3. */
+#define CGPU_BUNDLED "/lib/bundle/cgpu/"
 
 /* Our names: the one for engines, and the one for the vendor's list of low-level runtimes, below which only runc or
  * crun comes. */
@@ -86,6 +88,9 @@ long launcher_read_all(int fd, char *buffer, size_t limit);
 
 /* Become Python with a script and these arguments. Returns, with errno set, where that cannot be done. */
 void launcher_exec_python(const char *script, int argc, char *const *argv, char *const *environment);
+
+/* Say which Python cannot be started, and why, as errno has it. */
+void launcher_say_no_python(void);
 
 /* Say that a program did not find its script by its own path, and why, as errno has it. */
 void launcher_say_lost(void);

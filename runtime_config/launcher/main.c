@@ -181,6 +181,6 @@ int main(int argc, char **argv)
 		exec_prepared(argv, &call, below);
 	if (!below || mark(LAUNCHER_BELOW))
 		exec_python(argc, argv, &call);
-	fprintf(stderr, LAUNCHER_LINE_START "cannot start " CGPU_PYTHON ": %s; install this Python\n", strerror(errno));
+	launcher_say_no_python();
 	return 1;
 }

@@ -9,6 +9,20 @@
 
 #define MAX_ARGUMENTS 4096
 
+static const char *python = CGPU_PYTHON;
+
+/* Return a bundle's own Python where the script lies in one, else this machine's. */
+static const char *find_python(const char *script)
+{
+	static char path[PATH_MAX];
+	const char *inside = strstr(script, CGPU_BUNDLED);
+
+	if (!inside)
+		return CGPU_PYTHON;
+	snprintf(path, sizeof(path), "%.*s/bin/python3", (int)(inside - script), script);
+	return path;
+}
+
 void launcher_exec_python(const char *script, int argc, char *const *argv, char *const *environment)
 {
 	char *arguments[MAX_ARGUMENTS + 4];
@@ -17,12 +31,18 @@ void launcher_exec_python(const char *script, int argc, char *const *argv, char 
 		errno = E2BIG;
 		return;
 	}
-	arguments[0] = (char *)CGPU_PYTHON;
+	python = find_python(script);
+	arguments[0] = (char *)python;
 	arguments[1] = (char *)"-IS";
 	arguments[2] = (char *)script;
 	for (int i = 1; i <= argc; i++)
 		arguments[2 + i] = argv[i]; /* the last one is the closing NULL */
-	execve(CGPU_PYTHON, arguments, environment);
+	execve(python, arguments, environment);
+}
+
+void launcher_say_no_python(void)
+{
+	fprintf(stderr, LAUNCHER_LINE_START "cannot start %s: %s; install this Python\n", python, strerror(errno));
 }
 
 void launcher_say_lost(void)

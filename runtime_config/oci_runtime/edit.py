@@ -22,7 +22,9 @@ if TYPE_CHECKING:
     from cgpu.request.resolve import Allocation
     from cgpu.runtime_config.oci_runtime.fields import Table
 
-HOOK_PATH = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__)))) + "/hook/cgpu-hook"
+HOOK_PATH = paths.lasting(
+    os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__)))) + "/hook/cgpu-hook"
+)
 HOOK_ENV = "PATH=/usr/sbin:/usr/bin:/sbin:/bin"
 MASKED = (paths.TREE_MODULE, paths.TREE_DAEMON, paths.RUN)
 # Annotations of crun (its manual, and the list of unsafe ones in its source) that leave out the filter, take

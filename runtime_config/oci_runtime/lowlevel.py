@@ -26,7 +26,9 @@ BROUGHT = (
 PLACES = (*SEARCH, *BROUGHT)
 VENDOR = "nvidia-container-runtime"
 ORDER = (VENDOR, "runc", "crun")
-LAUNCHER = os.path.dirname(os.path.dirname(os.path.realpath(__file__))) + "/launcher/cgpu-container-runtime"
+LAUNCHER = paths.lasting(
+    os.path.dirname(os.path.dirname(os.path.realpath(__file__))) + "/launcher/cgpu-container-runtime"
+)
 # As in launcher/launcher.h.
 NAME = "cgpu-container-runtime"
 LOW_LEVEL = NAME + ".low-level"

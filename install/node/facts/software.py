@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from cgpu import distribution
+from cgpu import distribution, paths
 from cgpu.install.node.facts import files, programs
 from cgpu.install.node.facts.programs import Process
 from cgpu.kmod.daemon.tree.libfuse import LIBRARIES
@@ -18,6 +18,7 @@ from cgpu.runtime_config.oci_runtime.lowlevel import BROUGHT
 from cgpu.runtime_config.programs import numbers
 
 LIBRARY_FOLDERS = (
+    *((f"{paths.BUNDLE}/lib",) if paths.BUNDLE else ()),
     "/usr/lib/x86_64-linux-gnu",
     "/lib/x86_64-linux-gnu",
     "/usr/lib64",

@@ -22,7 +22,7 @@ from cgpu.kmod.abi.rows.row import VERSION, line_of
 NODE = Path(paths.CONFIG).parent
 ROWS, KEYS = "drivers.d", "driver-keys.d"
 OWN_KEYS = Path(__file__).with_name("keys")
-OPENSSL = "/usr/bin/openssl"
+OPENSSL = paths.OPENSSL
 VERIFY_S = 10.0
 MAX_FILES = 32  # in one folder; cgpu-check-driver has all rows in one argument of 128 KiB
 MAX_BYTES = 1 << 16

@@ -5,11 +5,13 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from tests.install.packaging.machine import Machine
 from tests.packages import Packages, Rpms
+from tests.packages import bundle as built_bundle
 from tests.packages import packages as built_packages
 from tests.packages import rpms as built_rpms
 
@@ -17,6 +19,11 @@ from tests.packages import rpms as built_rpms
 @pytest.fixture(scope="session")
 def packages() -> Packages:
     return built_packages()
+
+
+@pytest.fixture(scope="session")
+def bundle() -> Path:
+    return built_bundle()
 
 
 @pytest.fixture(scope="session")

@@ -56,9 +56,9 @@ ENVIRONMENT = {
 class Machine:
     """A copy of this machine. `pid` is a process in it."""
 
-    def __init__(self) -> None:
-        """Start it."""
-        command = ["/usr/bin/unshare", "--mount", "/bin/bash", "-c", SETUP]
+    def __init__(self, setup: str = SETUP) -> None:
+        """Start it. setup: makes its root, says "ready", and waits."""
+        command = ["/usr/bin/unshare", "--mount", "/bin/bash", "-c", setup]
         self._process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         self.pid = self._process.pid
         assert self._process.stdout is not None

@@ -86,12 +86,25 @@ def test_launcher_and_python_share_their_constants() -> None:
     end = paths.LOW_LEVEL_PLAIN.removeprefix(paths.LOW_LEVEL)
     assert f'CGPU_PLAIN_LINK_PATH CGPU_LINK_PATH "{end}"' in header
     assert f'CGPU_SIM_PATH "{paths.SIM}"' in header
+    assert f'CGPU_BUNDLED "{paths.BUNDLED}"' in header
     assert f'LAUNCHER_NAME "{NAME}"' in header
     assert f'LAUNCHER_LOW_LEVEL LAUNCHER_NAME "{LOW_LEVEL.removeprefix(NAME)}"' in header
     assert f'LAUNCHER_BELOW "{BELOW}"' in header
     assert f'LAUNCHER_AGAIN "{AGAIN}"' in header
     assert f'LAUNCHER_KEPT "{KEPT}"' in header
     assert f'LAUNCHER_LINE_START "{LINE_START}"' in header
+
+
+def test_lasting_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file of a bundle is named by the link to the version in force, where that is this one."""
+    for version in ("1", "2"):
+        (tmp_path / version).mkdir()
+    (tmp_path / "current").symlink_to("1")
+    monkeypatch.setattr(paths, "BUNDLE", f"{tmp_path}/1")
+    assert paths.lasting(f"{tmp_path}/1/bin/cgpud") == f"{tmp_path}/current/bin/cgpud"
+    assert paths.lasting("/usr/bin/cgpud") == "/usr/bin/cgpud"
+    monkeypatch.setattr(paths, "BUNDLE", f"{tmp_path}/2")
+    assert paths.lasting(f"{tmp_path}/2/bin/cgpud") == f"{tmp_path}/2/bin/cgpud"
 
 
 def test_the_environment_is_given_back(alone: Wrapper) -> None:

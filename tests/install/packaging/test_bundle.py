@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The bundle, on a node that has nothing which it could use instead of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from cgpu import __version__
+from tests.install.packaging.bare_node import BareNode, contents, make_root, unpack
+from tests.integration.commands import eventually, must
+from tests.packages import ROOT
+
+pytestmark = [pytest.mark.root, pytest.mark.slow, pytest.mark.timeout(1200)]
+
+RUNTIME = "lib/bundle/cgpu/runtime_config/launcher/cgpu-container-runtime"
+SLICE = "OPENCGPU_MEM=1G"
+TOTAL, NO_MEMORY = "total=1073741824 ", "status=0x51"
+BUILD_S = 1000  # a minute where nothing else runs
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """Make the files of a bare node."""
+    make_root(tmp_path / "root")
+    return tmp_path / "root"
+
+
+@pytest.fixture
+def node(root: Path, bundle: Path) -> Iterator[BareNode]:
+    """Run a node of which only /var and /run can be written; the bundle is in /var."""
+    unpack(bundle, root / "var")
+    made = BareNode(root, "usr etc opt")
+    yield made
+    made.attempt("/var/opencgpu/current/bin/cgpud", "--stop", "--force")
+    made.end()
+
+
+def make_container(node: BareNode, *command: str) -> None:
+    """Have runc's own specification of a container run a command in a slice, with no terminal."""
+    node.run("rm", "-rf", "/run/bundle")
+    node.run("mkdir", "/run/bundle")
+    node.run("runc", "spec", cwd="/run/bundle")
+    path = node.path("/run/bundle/config.json")
+    spec = json.loads(path.read_text())
+    spec["process"] |= {"args": list(command), "terminal": False}
+    spec["process"]["env"].append(SLICE)
+    spec["root"]["path"] = "/rootfs"
+    path.write_text(json.dumps(spec))
+
+
+def end(process: subprocess.Popen[str]) -> None:
+    process.terminate()
+    process.communicate()
+
+
+def test_same_anywhere(bundle: Path, tmp_path: Path) -> None:
+    """Another folder with the same sources, compiled anew, gives the same archive to the byte."""
+    git = ["git", "-c", f"safe.directory={ROOT}"]
+    names = must([*git, "-C", ROOT, "ls-files", "-co", "--exclude-standard"]).stdout.splitlines()
+    copy = tmp_path / "elsewhere"
+    for name in filter(lambda name: os.path.lexists(ROOT / name), names):
+        (copy / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(ROOT / name, copy / name, follow_symlinks=False)
+    (copy / "kmod/build").mkdir()
+    (copy / "kmod/build/bundled").symlink_to(ROOT / "kmod/build/bundled")
+    (copy / ".venv").symlink_to(ROOT / ".venv")
+    epoch = must([*git, "-C", ROOT, "log", "-1", "--format=%ct"]).stdout.strip()
+    environment = {"SOURCE_DATE_EPOCH": epoch, "CGPU_BOOTSTRAP_OFFLINE": "1"}
+    must([copy / "install/packaging/build-bundle", tmp_path / "dist"], environment, BUILD_S)
+    assert (tmp_path / "dist" / bundle.name).read_bytes() == bundle.read_bytes()
+
+
+def test_own_libraries(bundle: Path, tmp_path: Path) -> None:
+    """Each program and library finds what it needs in the bundle; none names a loader outside but by need."""
+    unpack(bundle, tmp_path)
+    folder = tmp_path / "opencgpu" / __version__
+    own = {path.name for path in (folder / "lib").glob("*.so*")}
+    for path in (path for path in folder.rglob("*") if path.is_file() and not path.is_symlink()):
+        if path.read_bytes()[:4] != b"\x7fELF":
+            continue
+        said = must(["readelf", "--dynamic", "--program-headers", path]).stdout
+        needed = {line.rpartition("[")[2].rstrip("]") for line in said.splitlines() if "(NEEDED)" in line}
+        assert needed <= own, path
+        by_loader = path.parent.name == "programs" or path.name == "libc.so.6"
+        assert by_loader or "interpreter: " not in said, path
+
+
+def check_slice(node: BareNode, home: str) -> None:
+    """A container by runc has its slice, and not a byte more."""
+    run = (f"{home}/{RUNTIME}", "run", "--bundle", "/run/bundle")
+    make_container(node, "/cgpu-probe", "info")
+    assert TOTAL in node.run(*run, "first")
+    make_container(node, "/cgpu-probe", "alloc=1025M")
+    assert NO_MEMORY in node.attempt(*run, "second").stdout
+
+
+def test_slice_on_read_only_node(node: BareNode) -> None:
+    """Engine, tools, hook, runtime and its server work from /var alone."""
+    home = "/var/opencgpu/current"
+    node.run(f"{home}/bin/cgpud", "--simulate", "T4")
+    assert "Tesla T4" in node.run(f"{home}/bin/cgpu-smi")
+    # The launcher starts Python.
+    check_slice(node, home)
+    server = node.start(f"{home}/bin/cgpu-container-runtime-server")
+    eventually(lambda: node.path("/run/cgpu-container-runtime.sock").exists(), "the server listens")
+    check_slice(node, home)
+    end(server)
+    assert TOTAL in node.run(f"{home}/bin/cgpu", "run", "--mem", "1G", "--", "/rootfs/cgpu-probe", "info")
+    doctor = json.loads(node.attempt(f"{home}/bin/cgpu", "doctor", "--json").stdout)
+    found = {one["name"]: one for one in doctor["findings"]}
+    for name in ("interpreter", "runtime", "hook", "ownership", "fuse"):
+        assert found[name]["verdict"] == "ok", found[name]
+
+
+def test_install_and_back(root: Path, bundle: Path) -> None:
+    """containerd gets a path that each version has; after uninstall and removal the node is as it was."""
+    node = BareNode(root, "usr")
+    home = "/opt/opencgpu/current"
+    containerd = node.start("/bin/sh", "-c", "exec containerd 2>/run/containerd.log")
+    try:
+        eventually(lambda: node.attempt("ctr", "version").returncode == 0, "containerd serves")
+        before = contents(root)
+        unpack(bundle, root / "opt")
+        node.run(f"{home}/bin/cgpud", "--simulate", "T4")
+        node.run(f"{home}/bin/cgpu", "install")
+        settings = node.path("/etc/containerd/config.toml").read_text()
+        assert f'BinaryName = "{home}/{RUNTIME}"' in settings
+        run = (
+            "ctr",
+            "run",
+            "--rm",
+            "--env",
+            SLICE,
+            "--runc-binary",
+            f"{home}/{RUNTIME}",
+            "--rootfs",
+            "/rootfs",
+        )
+        assert TOTAL in node.run(*run, "first", "/cgpu-probe", "info")
+        assert NO_MEMORY in node.attempt(*run, "second", "/cgpu-probe", "alloc=1025M").stdout
+        node.run(f"{home}/bin/cgpu", "uninstall")
+        node.run(f"{home}/bin/cgpud", "--stop")
+        shutil.rmtree(root / "opt/opencgpu")
+    finally:
+        end(containerd)
+        node.attempt(f"{home}/bin/cgpud", "--stop", "--force")
+        node.end()
+    after = contents(root)
+    changed = [name for name in after if after[name] != before.get(name)]
+    assert [name for name in changed if not name.startswith("var/lib/containerd")] == []
+    assert before.keys() <= after.keys()
