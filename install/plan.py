@@ -138,20 +138,29 @@ def _beside() -> list[Step]:
 def _sources(context: Context) -> Iterator[Step]:
     """Yield the step that puts the sources where dkms looks, as `make dkms-source` lays them out.
 
-    Debian's packages have them apart, in opencgpu-dkms, which puts them there itself. Raises CgpuError.
+    Debian's packages have them apart, in opencgpu-dkms, which puts them there itself; a bundle has them laid
+    out. Raises CgpuError.
     """
     place = f"{SOURCES}/{DKMS_NAME}-{__version__}"
-    if not (KMOD / "module" / "Makefile").exists():
+    if paths.BUNDLE is not None:
+        wanted = _files(Path(f"{paths.BUNDLE}/share/module{place}"), place)
+    elif not (KMOD / "module" / "Makefile").exists():
         if not below(context.root, f"{place}/dkms.conf").exists():
             install = install_command("opencgpu-dkms", context.node.software.family)
             raise CgpuError(f"{place}/dkms.conf: the module's sources are not there: {install}")
         return
-    with tempfile.TemporaryDirectory(prefix="cgpu-") as folder:
-        must(context.runner, ("make", "-s", "-C", str(KMOD / "module"), "dkms-source", f"DESTDIR={folder}"))
-        made = Path(folder, place.lstrip("/"))
-        names = sorted(path.relative_to(made) for path in made.rglob("*") if path.is_file())
-        wanted = {f"{place}/{name}": (made / name).read_bytes() for name in names}
+    else:
+        with tempfile.TemporaryDirectory(prefix="cgpu-") as folder:
+            make = ("make", "-s", "-C", str(KMOD / "module"), "dkms-source", f"DESTDIR={folder}")
+            must(context.runner, make)
+            wanted = _files(Path(folder, place.lstrip("/")), place)
     if not wanted:
         raise CgpuError(f"{KMOD / 'module'}: make dkms-source gave no files; install the package again")
     what = f"{len(wanted)} files of the module's sources to {place}"
     yield Files(f"sources-{__version__}", wanted, f"copies {what}", f"copy {what}")
+
+
+def _files(made: Path, place: str) -> dict[str, bytes]:
+    """Return the files below a folder, by the paths that they have in their place."""
+    names = sorted(path.relative_to(made) for path in made.rglob("*") if path.is_file())
+    return {f"{place}/{name}": (made / name).read_bytes() for name in names}

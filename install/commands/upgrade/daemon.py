@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import os
 import secrets
+import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,6 +28,8 @@ UPGRADE_S = 80.0
 GONE_S = 30.0  # for one that died to be started again
 POLL_S = 0.05
 PROGRAM_S = 60.0
+# Becomes a command with a PYTHONPATH. A node may have no env(1).
+WITH_PATH = "import os, sys; os.environ['PYTHONPATH'] = sys.argv[1]; os.execv(sys.argv[2], sys.argv[2:])"
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,8 +177,10 @@ def _verify(before: Running, said: dict[str, Any], result: dict[str, Any]) -> No
 
 
 def _run(runner: Runner, program: Program, *arguments: str, timeout: float = PROGRAM_S) -> Done:
-    path = () if program.python_path is None else (f"PYTHONPATH={program.python_path}",)
-    return runner.run(("/usr/bin/env", *path, *program.command(*arguments)), timeout)
+    command = program.command(*arguments)
+    if program.python_path is not None:
+        command = [sys.executable, "-ISc", WITH_PATH, program.python_path, *command]
+    return runner.run(command, timeout)
 
 
 def _start(runner: Runner, before: Running, program: Program) -> None:

@@ -113,41 +113,35 @@ def test_slice_on_read_only_node(node: BareNode) -> None:
     check_slice(node, home)
     end(server)
     assert TOTAL in node.run(f"{home}/bin/cgpu", "run", "--mem", "1G", "--", "/rootfs/cgpu-probe", "info")
+    node.run(f"{home}/bin/cgpu", "upgrade", "--hot")
     doctor = json.loads(node.attempt(f"{home}/bin/cgpu", "doctor", "--json").stdout)
     found = {one["name"]: one for one in doctor["findings"]}
     for name in ("interpreter", "runtime", "hook", "ownership", "fuse"):
         assert found[name]["verdict"] == "ok", found[name]
 
 
+def run_installer(node: BareNode, bundle: Path, word: str) -> None:
+    """Run the installer of a cluster as its pod on the node would."""
+    own = {"CGPU_NODE_PID": str(node.pid), "CGPU_BUNDLE": str(bundle), "CGPU_WAIT": "true"}
+    must([ROOT / "install/packaging/kubernetes/node-installer", word], own)
+
+
 def test_install_and_back(root: Path, bundle: Path) -> None:
-    """containerd gets a path that each version has; after uninstall and removal the node is as it was."""
+    """A cluster's installer brings the bundle and takes it back; containerd names a lasting path."""
     node = BareNode(root, "usr")
     home = "/opt/opencgpu/current"
     containerd = node.start("/bin/sh", "-c", "exec containerd 2>/run/containerd.log")
     try:
         eventually(lambda: node.attempt("ctr", "version").returncode == 0, "containerd serves")
         before = contents(root)
-        unpack(bundle, root / "opt")
+        run_installer(node, bundle, "install")
         node.run(f"{home}/bin/cgpud", "--simulate", "T4")
-        node.run(f"{home}/bin/cgpu", "install")
-        settings = node.path("/etc/containerd/config.toml").read_text()
-        assert f'BinaryName = "{home}/{RUNTIME}"' in settings
-        run = (
-            "ctr",
-            "run",
-            "--rm",
-            "--env",
-            SLICE,
-            "--runc-binary",
-            f"{home}/{RUNTIME}",
-            "--rootfs",
-            "/rootfs",
-        )
+        runtime = f"{home}/{RUNTIME}"
+        assert f'BinaryName = "{runtime}"' in node.path("/etc/containerd/config.toml").read_text()
+        run = ("ctr", "run", "--rm", "--env", SLICE, "--runc-binary", runtime, "--rootfs", "/rootfs")
         assert TOTAL in node.run(*run, "first", "/cgpu-probe", "info")
         assert NO_MEMORY in node.attempt(*run, "second", "/cgpu-probe", "alloc=1025M").stdout
-        node.run(f"{home}/bin/cgpu", "uninstall")
-        node.run(f"{home}/bin/cgpud", "--stop")
-        shutil.rmtree(root / "opt/opencgpu")
+        run_installer(node, bundle, "uninstall")
     finally:
         end(containerd)
         node.attempt(f"{home}/bin/cgpud", "--stop", "--force")

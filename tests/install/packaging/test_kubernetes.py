@@ -20,7 +20,6 @@ from packaging.requirements import Requirement
 from cgpu import __version__
 from cgpu.runtime_config.engines.engine import RUNTIME_NAME
 from tests.install.packaging.machine import Machine
-from tests.packages import Packages
 
 LABEL = "opencgpu.io/node"
 CALLS = "/tmp/calls"
@@ -124,19 +123,16 @@ def runroot() -> Iterator[Path]:
 
 @pytest.mark.root
 @pytest.mark.slow
-def test_image(packages: Packages, folder: Path, tmp_path: Path, runroot: Path) -> None:
-    """The image has both packages and the installer, which it starts."""
+def test_image(folder: Path, tmp_path: Path, runroot: Path) -> None:
+    """The image has the bundle and the installer, which it starts."""
     if shutil.which("podman") is None:
         pytest.skip("podman is not installed; run: scripts/bootstrap test")
     context = tmp_path / "context"
-    (context / "dist").mkdir(parents=True)
-    for package in packages:
-        shutil.copy(package, context / "dist")
+    make_bundle(context / "dist/node/opencgpu-1.0-x86_64.tar.gz", "1.0")
     shutil.copytree(folder, context / "install/packaging/kubernetes")
     places = ["--root", tmp_path / "store", "--runroot", runroot]
     podman = ["podman", *places, "--storage-driver", "vfs"]
-    version = packages.daemon.name.split("_")[1]
-    arguments = ["--build-arg", "BASE=scratch", "--build-arg", f"VERSION={version}", "--target", "installer"]
+    arguments = ["--build-arg", "BASE=scratch", "--target", "installer"]
     file = "install/packaging/kubernetes/Containerfile"
     run(*podman, "build", *arguments, "--tag", "node", "--file", file, ".", cwd=context)
     form = "{{.Config.Entrypoint}} {{.Config.Cmd}}"
@@ -145,8 +141,7 @@ def test_image(packages: Packages, folder: Path, tmp_path: Path, runroot: Path) 
     blobs = [path for path in (tmp_path / "image").rglob("*") if path.is_file()]
     listed = "".join(run("tar", "-tzvf", path) for path in blobs if path.read_bytes().startswith(GZIP))
     assert re.search(r"^-rwxr-xr-x .* usr/local/bin/node-installer$", listed, re.MULTILINE)
-    assert "opt/opencgpu/opencgpu.deb" in listed
-    assert "opt/opencgpu/opencgpu-dkms.deb" in listed
+    assert "opt/opencgpu.tar.gz" in listed
 
 
 def run(*command: object, cwd: Path | None = None) -> str:
@@ -157,22 +152,33 @@ def run(*command: object, cwd: Path | None = None) -> str:
     return done.stdout
 
 
-class Pod:
-    """Runs the installer as a pod on a node would."""
+def make_bundle(archive: Path, version: str) -> None:
+    """Make a bundle whose commands say how they were called."""
+    top = archive.parent / "made"
+    (top / "opencgpu" / version / "lib/bundle").mkdir(parents=True)
+    programs = top / "opencgpu" / version / "bin"
+    programs.mkdir()
+    for name in ("cgpu", "cgpud"):
+        (programs / name).write_text(RECORDER)
+        (programs / name).chmod(0o755)
+    (top / "opencgpu/current").symlink_to(version)
+    run("tar", "-czf", archive, "-C", top, f"opencgpu/{version}", "opencgpu/current")
+    shutil.rmtree(top)
 
-    def __init__(self, node: Machine, script: Path, packages: Path) -> None:
-        """Make a node whose `cgpu` says how it was called."""
+
+class Pod:
+    """Runs the installer as a pod on a node would. Its bundle has version 1.0."""
+
+    def __init__(self, node: Machine, script: Path, folder: Path) -> None:
         self.node = node
-        self.packages = packages
         self.script = script
-        recorder = node.path("/usr/local/bin/cgpu")
-        recorder.write_text(RECORDER)
-        recorder.chmod(0o755)
+        self.bundle = folder / "opencgpu.tar.gz"
+        make_bundle(self.bundle, "1.0")
 
     def run(self, word: str, **variables: str) -> subprocess.CompletedProcess[str]:
         own = {
             "CGPU_NODE_PID": str(self.node.pid),
-            "CGPU_PACKAGES": str(self.packages),
+            "CGPU_BUNDLE": str(self.bundle),
             "CGPU_WAIT": "echo waits",
         }
         return subprocess.run(
@@ -186,85 +192,74 @@ class Pod:
             check=False,
         )
 
-    @property
-    def version(self) -> str:
-        """The version of the package, as it was made."""
-        return run("dpkg-deb", "--field", self.packages / "opencgpu.deb", "Version").strip()
-
     def calls(self) -> list[str]:
-        """Return how `cgpu` was called since the last time."""
+        """Return how commands were called since the last time."""
         path = self.node.path(CALLS)
         found = path.read_text().splitlines() if path.exists() else []
         path.unlink(missing_ok=True)
         return found
 
+    def versions(self) -> list[str]:
+        """Return what lies beside each other on the node."""
+        return sorted(path.name for path in self.node.path("/opt/opencgpu").iterdir())
+
 
 @pytest.fixture
-def pod(packages: Packages, machine: Machine, folder: Path, tmp_path: Path) -> Pod:
-    """Make a pod on a node without the package."""
-    shutil.copy(packages.daemon, tmp_path / "opencgpu.deb")
+def pod(machine: Machine, folder: Path, tmp_path: Path) -> Pod:
+    """Make a pod on a node without the bundle."""
     return Pod(machine, folder / "node-installer", tmp_path)
 
 
-def newer(package: Path, field: str = "Version: 99.0") -> None:
-    """Make another package out of one, with another field."""
-    tree = package.parent / "newer"
-    subprocess.run(["dpkg-deb", "--raw-extract", package, tree], check=True, timeout=60)
-    control = tree / "DEBIAN/control"
-    name = field.partition(":")[0]
-    control.write_text(re.sub(rf"(?m)^{name}: .*", field, control.read_text()))
-    subprocess.run(
-        ["dpkg-deb", "-Znone", "--build", tree, package], check=True, timeout=60, capture_output=True
-    )
-
-
-def version(node: Machine) -> str:
-    """Return the version of the package on a node, empty without it."""
-    return node.attempt("dpkg-query", "-W", "-f", "${db:Status-Status} ${Version}", "opencgpu").stdout
-
-
 @pytest.mark.root
-@pytest.mark.slow
 def test_life_of_a_node(pod: Pod) -> None:
-    """A node is installed, found so by a second pod, upgraded by a newer image, and cleared."""
+    """A node is installed, found so by a second pod, upgraded by newer images, and cleared."""
     done = pod.run("install", CGPU_RUNTIMES="containerd,docker")
     assert done.returncode == 0, done.stdout
-    assert done.stdout.endswith(f"node-installer: {pod.version} is set up\nwaits\n")
+    assert done.stdout.endswith("node-installer: 1.0 is set up\nwaits\n")
     assert pod.calls() == ["install --engine auto --runtimes containerd,docker"]
     assert "OF_THE_POD" not in pod.node.path(f"{CALLS}.environment").read_text()
-    assert pod.run("install").returncode == 0
-    assert pod.calls() == ["upgrade", "install --engine auto --runtimes containerd"]
-    older = (pod.packages / "opencgpu.deb").read_bytes()
-    newer(pod.packages / "opencgpu.deb")
-    assert pod.run("install").returncode == 0
-    assert pod.calls() == ["upgrade", "install --engine auto --runtimes containerd"]
-    assert version(pod.node) == "installed 99.0"
-    (pod.packages / "opencgpu.deb").write_bytes(older)
-    done = pod.run("install")
-    assert done.returncode == 0, done.stdout
-    assert version(pod.node) == f"installed {pod.version}"
-    assert pod.calls() == ["upgrade", "install --engine auto --runtimes containerd"]
+    again = ["upgrade", "install --engine auto --runtimes containerd"]
+    # What others have in the folder stays.
+    pod.node.path("/opt/opencgpu/lib").mkdir()
+    for version, there in (
+        ("1.0", ["1.0"]),
+        ("2.0", ["1.0", "2.0"]),
+        ("3.0", ["2.0", "3.0"]),
+        ("2.0", ["2.0", "3.0"]),
+    ):
+        make_bundle(pod.bundle, version)
+        done = pod.run("install")
+        assert done.returncode == 0, done.stdout
+        assert pod.calls() == again
+        assert pod.versions() == [*there, "current", "lib"]
+        assert str(pod.node.path("/opt/opencgpu/current").readlink()) == version
+    pod.node.path("/opt/opencgpu/lib").rmdir()
     done = pod.run("uninstall", CGPU_DRAIN="1")
     assert done.returncode == 0, done.stdout
     assert pod.calls() == ["uninstall --drain"]
-    assert pod.node.changes() == ["usr/local/bin/cgpu"]
+    assert pod.node.changes() == []
 
 
 @pytest.mark.root
-@pytest.mark.slow
 def test_failed_install(pod: Pod) -> None:
-    """Where the packages cannot be installed the pod fails, and leaves nothing on the node."""
-    newer(pod.packages / "opencgpu.deb", "Depends: no-such-package")
+    """Where the bundle cannot be unpacked the pod fails, and leaves nothing on the node."""
+    whole = pod.bundle.read_bytes()
+    pod.bundle.write_bytes(whole[:-10])
     done = pod.run("install")
     assert done.returncode == 1
-    assert "node-installer: the packages could not be installed, apt-get says why above" in done.stdout
-    assert "waits" not in done.stdout
+    assert "node-installer: the bundle cannot be unpacked in /opt, see above" in done.stdout
     assert pod.calls() == []
-    assert not list(pod.node.path("/var/cache").glob("opencgpu.*"))
+    assert pod.node.changes() == []
+    pod.bundle.write_bytes(whole)
+    pod.node.run("ln", "-s", "/var", "/srv/elsewhere")
+    done = pod.run("install", CGPU_FOLDER="/srv/elsewhere")
+    assert (done.returncode, "is a link on this node" in done.stdout) == (1, True)
+    assert pod.run("install", CGPU_FOLDER="/var").returncode == 0
+    assert pod.node.path("/var/opencgpu/1.0/bin/cgpu").exists()
 
 
 @pytest.mark.root
-def test_a_node_without_the_package(pod: Pod) -> None:
+def test_a_node_without_the_bundle(pod: Pod) -> None:
     """There is nothing to remove; it is ready once an engine runs. A word that is not known is refused."""
     assert "node-installer: not on this node" in pod.run("uninstall").stdout
     assert pod.calls() == []
