@@ -135,6 +135,27 @@ def check_structs(data: Json) -> None:
     for name, struct in data["structs"].items():
         for before, layout in pairwise([None, *struct["layouts"]]):
             check_layout(name, layout, before)
+    for tag in data.get("tags", ()):
+        check_nested(data, tag, {})
+
+
+def check_nested(data: Json, tag: str, changed: Json) -> None:
+    """Raise ValueError where structs reach beyond the one around them, which has them in a field or an array.
+
+    changed: layouts of a newer version, which has each struct as often as the version of the table.
+    """
+    for name, struct in data["structs"].items():
+        for field, inner in struct.get("nested", {}).items():
+            outer, nested = layout_at(struct, tag), layout_at(data["structs"][inner], tag) or {"size": ABSENT}
+            if outer is None:
+                continue
+            count, rest = divmod(outer["fields"][field][1], nested["size"])
+            if rest:
+                raise ValueError(
+                    f"{name}.{field}: expected a multiple of the {nested['size']} bytes of {inner}"
+                )
+            layout, reach = changed.get(name, outer), count * changed.get(inner, nested)["size"]
+            check_layout(name, {**layout, "fields": {field: [layout["fields"][field][0], reach]}})
 
 
 def number_names(data: Json) -> list[str]:

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cgpu.errors import CgpuError
-from cgpu.kmod.abi.generate import check_layout, number_names, numbers_at, order_of
+from cgpu.kmod.abi.generate import check_layout, check_structs, number_names, numbers_at, order_of
 from cgpu.kmod.abi.rows import files
 from cgpu.kmod.abi.rows.__main__ import between
 from cgpu.kmod.abi.rows.row import line_of
@@ -26,6 +26,8 @@ from tests.refusal import has_parts
 
 NEW = "595.50.01"
 BASE = "595.45.04"
+SAMPLE, ENGINE = "NV2080_CTRL_PERF_GPUMON_PERFMON_UTIL_SAMPLE", "NV2080_CTRL_PERF_GPUMON_ENGINE_UTIL_SAMPLE"
+REGION = "NV2080_CTRL_CMD_FB_GET_FB_REGION_FB_REGION_INFO"
 SAME = {"version": NEW, "base": BASE}
 STRUCT = "NVOS46_PARAMETERS"
 
@@ -34,8 +36,12 @@ def words_of(row: object) -> list[str]:
     return line_of(json.dumps(row).encode(), TABLE)[1].split(" ")
 
 
+def with_structs(given: object) -> dict[str, object]:
+    return {**SAME, "structs": given}
+
+
 def with_struct(**given: object) -> dict[str, object]:
-    return {**SAME, "structs": {STRUCT: given}}
+    return with_structs({STRUCT: given})
 
 
 def test_a_row_has_the_numbers_of_its_base() -> None:
@@ -79,6 +85,14 @@ WRONG: list[tuple[object, str]] = [
     (with_struct(fields={"status": -1}), f"{STRUCT}.status: 4 bytes at -1"),
     (with_struct(fields={"status": 0}), f"{STRUCT}.status: lies before"),
     (with_struct(fields={"statusses": 0}), STRUCT),
+    # The last sample's engine would be read 64 bytes past the ring.
+    (
+        with_structs({SAMPLE: {"fields": {"gr": 648}}, ENGINE: {"size": 192}}),
+        f"{SAMPLE}.gr: 192 bytes at 648",
+    ),
+    (with_structs({SAMPLE: {"size": 777}}), "SAMPLES_V2_PARAMS.samples: 55944 bytes at 16"),
+    (with_structs({REGION: {"size": 60}}), "FB_REGION_INFO_PARAMS.fbRegion: 960 bytes at 8"),
+    (with_structs({"RS_ACCESS_MASK": {"size": 16}}), "sharePolicy.accessMask: 16 bytes at 12"),
     ({**SAME, "behaviours": {"is_new": True}}, "behaviours"),
     ({**SAME, "behaviours": {"heap_knows_egm": 1}}, "heap_knows_egm: 1"),
 ]
@@ -90,6 +104,18 @@ def test_wrong_rows(row: object, part: str) -> None:
     with pytest.raises(CgpuError) as refused:
         words_of(row)
     assert part in str(refused.value)
+
+
+def test_structs_within_others() -> None:
+    """A struct grows where those around it have room; each that no call takes alone lies in another."""
+    mask, policy = "RS_ACCESS_MASK", "NV0000_CTRL_CLIENT_SET_INHERITED_SHARE_POLICY_PARAMS"
+    fields = {"sharePolicy.type": 20, "sharePolicy.action": 22, "status": 24}
+    grown = {mask: {"size": 8}, "NVOS57_PARAMETERS": {"size": 28, "fields": fields}}
+    fields = {"sharePolicy.type": 12, "sharePolicy.action": 14}
+    words_of(with_structs({**grown, policy: {"size": 16, "fields": fields}}))
+    inner = {name for struct in TABLE["structs"].values() for name in struct.get("nested", {}).values()}
+    alone = ("_PARAMS", "_PARAMETERS", "_t", "_with_fd")
+    assert {name for name in TABLE["structs"] if not name.endswith(alone)} <= inner
 
 
 @pytest.mark.parametrize("text", ["", "{", '{"base": "a", "base": "b"}', "[" * 100_000, "1" * 5000, "\0"])
@@ -142,6 +168,10 @@ def test_the_table_passes_the_same_check() -> None:
         check_layout("X", {"size": 0xFFFF, "fields": {}})
     with pytest.raises(ValueError, match=r"X.a: 4 bytes at 6"):
         check_layout("X", {"size": 8, "fields": {"a": [6, 4]}})
+    wrong = {**TABLE, "structs": {**TABLE["structs"]}}
+    wrong["structs"][ENGINE] = {"layouts": [{**TABLE["structs"][ENGINE]["layouts"][0], "size": 112}]}
+    with pytest.raises(ValueError, match=f"{SAMPLE}.fb: expected a multiple of the 112 bytes of {ENGINE}"):
+        check_structs(wrong)
 
 
 @pytest.mark.parametrize(

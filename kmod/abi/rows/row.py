@@ -12,6 +12,7 @@ from cgpu.errors import CgpuError, show
 from cgpu.kmod.abi.generate import (
     Json,
     check_layout,
+    check_nested,
     layout_at,
     number_names,
     numbers_at,
@@ -61,8 +62,12 @@ def _version(row: Json, key: str) -> str:
 
 def _changes(row: Json, base: str, data: Json) -> Iterator[tuple[str, int]]:
     """Give the numbers that a row names, by their names. Raises ValueError."""
-    for name, given in _object(row.get("structs", {}), "structs", data["structs"]).items():
-        layout = _layout(name, given, layout_at(data["structs"][name], base))
+    given = _object(row.get("structs", {}), "structs", data["structs"])
+    layouts = {
+        name: _layout(name, one, layout_at(data["structs"][name], base)) for name, one in given.items()
+    }
+    check_nested(data, base, layouts)
+    for name, layout in layouts.items():
         yield f"{name}.bytes", layout["size"]
         for field, (at, _) in layout["fields"].items():
             yield f"{name}.{field}", at
