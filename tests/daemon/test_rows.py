@@ -8,8 +8,13 @@ from pathlib import Path
 import pytest
 
 from cgpu.check_driver.run import run
+from cgpu.config.effective import Effective
+from cgpu.errors import CgpuError
+from cgpu.kmod.abi.generate import number_names, numbers_at, order_of
 from cgpu.kmod.abi.rows import files
+from cgpu.kmod.daemon.engine import Driver, Engine
 from tests.abi.signer import Signer
+from tests.check_driver.tables import TABLE
 from tests.daemon.conftest import Drive, MakeDaemon
 from tests.daemon.harness import MIB, Daemon
 
@@ -66,6 +71,16 @@ def test_a_changed_struct(make_daemon: MakeDaemon, drive: Drive, signer: Signer)
         True,
         [],
     )
+
+
+def test_attached_cards_by_the_layout(drive: Drive, base: Path) -> None:
+    """The list of attached cards is read where the row says that it begins, which here is wrong."""
+    drive(VERSION, LAYOUTS)
+    numbers = numbers_at(TABLE, LAYOUTS)
+    numbers[number_names(TABLE).index("NV0000_CTRL_GPU_GET_ATTACHED_IDS_PARAMS.gpuIds")] = 4
+    row = " ".join(map(str, [VERSION, order_of(TABLE), *numbers]))
+    with pytest.raises(CgpuError, match="nvidia0: the driver does not attach it"):
+        Engine(Driver(str(base / "run" / "sim"), row), Effective())
 
 
 def test_a_bad_file_leaves_the_node_as_it_was(make_daemon: MakeDaemon, drive: Drive, signer: Signer) -> None:

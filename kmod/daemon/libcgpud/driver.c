@@ -98,12 +98,12 @@ static int read_cards(struct driver *driver)
 	return r < 0 ? r : (int)driver->gpus;
 }
 
-static int is_attached(const u8 *ids, u32 gpu_id)
+static int is_attached(const struct nv_abi *abi, const u8 *ids, u32 gpu_id)
 {
 	u32 i;
 
 	for (i = 0; i < NV0000_CTRL_GPU_MAX_ATTACHED_GPUS; i++)
-		if (get32(ids, i * 4) == gpu_id)
+		if (get32(ids, abi->NV0000_CTRL_GPU_GET_ATTACHED_IDS_PARAMS.gpuIds + 4 * i) == gpu_id)
 			return 1;
 	return 0;
 }
@@ -166,7 +166,7 @@ int driver_find_gpus(struct driver *driver, const char *root, struct devices *de
 		if (driver->gpu[i].away)
 			continue;
 		r = NV_ERR_INVALID_DEVICE;
-		if (is_attached(ids, driver->gpu[i].gpu_id))
+		if (is_attached(driver->abi, ids, driver->gpu[i].gpu_id))
 			r = attach_gpu(driver, i);
 		if (r == NV_ERR_GPU_IS_LOST) {
 			driver->gpu[i].away = 1;
