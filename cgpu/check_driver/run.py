@@ -19,13 +19,14 @@ COMMAND = "cgpu check-driver"
 # 20 to open or 40 to be checked.
 BEGIN_S = 25.0
 CARD_S = 60.0
-# Nothing ends a program that the driver does not let go: this is how long one check may take.
+# Nothing ends a program that the driver does not let go: this bounds one check, whatever it prints.
 CHECK_S = 25.0
 ROUND_S = 1.0
 NODE = re.compile(r"nvidia[0-9]{1,2}")
 END_S = 2.0
 EXIT_FAILED = 1
 BEGUN = "begun"
+ANNOUNCED = f"\n{BEGUN}\t".encode()
 VERDICTS = ("passed", "failed", "skipped")
 
 
@@ -66,7 +67,7 @@ class CheckError(CgpuError):
 
 
 def timeout_s(dev: str) -> float:
-    """Return how long the check of the cards below a directory takes at most, unless the driver hangs."""
+    """Return how long all checks of the cards below a directory may take."""
     try:
         cards = sum(NODE.fullmatch(entry.name) is not None for entry in Path(dev).iterdir())
     except OSError:
@@ -76,19 +77,25 @@ def timeout_s(dev: str) -> float:
 
 def _wait(child: subprocess.Popen[str], dev: str) -> tuple[str, str]:
     """Return what the program printed. Raises CheckError with the check that does not come back."""
-    so_far, deadline = b"", time.monotonic() + CHECK_S
-    while time.monotonic() < deadline:
+    so_far, limit = b"", timeout_s(dev)
+    end = time.monotonic() + limit
+    deadline = time.monotonic() + CHECK_S
+    while time.monotonic() < min(deadline, end):
         try:
             return child.communicate(timeout=ROUND_S)
         except subprocess.TimeoutExpired as expired:
-            if expired.output and expired.output != so_far:
-                so_far, deadline = expired.output, time.monotonic() + CHECK_S
+            before, so_far = so_far, expired.output or b""
+            if so_far.count(ANNOUNCED) > before.count(ANNOUNCED):
+                deadline = time.monotonic() + CHECK_S
+    late = f"did not come back within {CHECK_S:.0f} seconds"
+    if time.monotonic() < deadline:
+        late = f"was still at work after {limit:.0f} seconds, the limit of all checks"
     child.kill()
     with contextlib.suppress(subprocess.TimeoutExpired):
         child.communicate(timeout=END_S)
     text = so_far.decode(errors="replace")
     raise CheckError(
-        f"the driver's check did not end: {_last(text, dev)} did not come back within {CHECK_S:.0f} seconds; "
+        f"the driver's check did not end: {_last(text, dev)} {late}; "
         "what the driver has to say: dmesg | grep -e NVRM -e nvidia",
         _begun(text),
     )

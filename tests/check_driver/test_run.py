@@ -148,6 +148,25 @@ def test_time_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: 
     assert late.value.outcome == Outcome("1.1", False, "1.0", ())
 
 
+@pytest.mark.parametrize(
+    ("said", "reason"),
+    [
+        ("passed", "nvidia0: one did not come back within 2 seconds"),
+        ("begun", "nvidia0: one was still at work after 6 seconds, the limit of all checks"),
+    ],
+)
+def test_slow_answers_without_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: str, reason: str
+) -> None:
+    """No output but that of a next check gives more time, and all checks together have a limit."""
+    monkeypatch.setattr(run_module, "CHECK_S", 2.0)
+    monkeypatch.setattr(run_module, "BEGIN_S", 6.0)
+    text = "printf 'driver\\t1.1\\tunknown\\t1.0\\nbegun\\t0\\tone\\t\\n'\n"
+    text += f"for _ in $(seq 60); do sleep 0.5; printf '{said}\\t0\\tone\\t\\n'; done"
+    with pytest.raises(CheckError, match=reason):
+        run(str(tmp_path), program=program(tmp_path / "program", text))
+
+
 def test_each_check_has_its_own_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Several checks together may take longer than one of them."""
     monkeypatch.setattr(run_module, "CHECK_S", 3.0)
