@@ -84,7 +84,7 @@ static const char *why_skip(const struct session *session, size_t check)
 	if (session->mig && !checks[check].always)
 		return "the card is in MIG mode";
 	if (checks[check].duplicates && session->abi->dup_hangs_without_parent &&
-		session->driver->source == CGPU_ABI_NEAREST)
+		session->driver->source != CGPU_ABI_TABLE)
 		return "this driver may hang for ever if its layouts are others";
 	return NULL;
 }

@@ -13,7 +13,8 @@ import pytest
 
 from cgpu.check_driver import run as run_module
 from cgpu.check_driver.run import PROGRAM, CheckError, Outcome, run
-from tests.check_driver.tables import DUPLICATES, mutant
+from cgpu.kmod.abi.rows.row import line_of
+from tests.check_driver.tables import DUPLICATES, TABLE, mutant
 from tests.sim.conftest import Start
 
 pytestmark = pytest.mark.root
@@ -64,6 +65,14 @@ def test_no_duplicate_by_a_guessed_layout(start: Start, tmp_path: Path, version:
     skipped = outcome.with_verdict("skipped")
     assert [check.name for check in skipped] == DUPLICATES
     assert {check.reason for check in skipped} == {"this driver may hang for ever if its layouts are others"}
+
+
+def test_no_duplicate_by_a_row(start: Start) -> None:
+    """A row may be wrong, too: by its layouts no duplicate is sent to a driver that may hang."""
+    row = line_of(b'{"version": "900.10.01", "base": "595.45.04"}', TABLE)[1]
+    outcome = run(str(start("T4", "595.45.04", "--says", "900.10.01").mount), row)
+    assert (outcome.known, outcome.with_verdict("failed")) == (True, [])
+    assert [check.name for check in outcome.with_verdict("skipped")] == DUPLICATES
 
 
 def test_duplicates_where_the_driver_is_sound(start: Start) -> None:
