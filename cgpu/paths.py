@@ -45,6 +45,7 @@ TREES = (TREE_MODULE, TREE_DAEMON)
 
 PARAMETERS = "/sys/module/cgpu_km/parameters"
 DRIVER_MODULE = "/sys/module/nvidia"  # there while NVIDIA's driver is loaded
+DRIVER_ANEW = "modprobe -r nvidia_uvm nvidia_drm; modprobe -a nvidia_uvm nvidia_drm"
 CONFIGURED = PARAMETERS + "/configured"
 DEVICES = "/proc/devices"
 # Device nodes by number.

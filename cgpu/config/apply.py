@@ -18,7 +18,7 @@ from cgpu.client.tree import EngineDownError, Tree
 from cgpu.config import effective, refused
 from cgpu.config.load import load, write_effective
 from cgpu.errors import CgpuError
-from cgpu.kmod.abi.rows.files import read
+from cgpu.kmod.abi.rows.files import Row, read
 from cgpu.runtime_config.oci_runtime import lowlevel
 
 if TYPE_CHECKING:
@@ -29,7 +29,8 @@ ROOT_KEYS = ("default_memsize",)
 GPU_KEYS = ("max_inst", "policy", "prio_ratio")
 SWITCHES = ("enforce", "allow_zero_weight", "allow_unknown_driver", "managed_memory", "count_pages")
 VALUES = ("context_memory", "page_margin", "drift_tolerance", "drift_reaction", "slice_us")
-ROW_S = 20.0  # until the module has asked its cards by a row
+ROW_S = 20.0  # until the module has taken a row
+ROW_ROUND_S = 0.5
 
 
 def parser() -> argparse.ArgumentParser:
@@ -91,7 +92,8 @@ def apply(config: Effective) -> None:
         _write_effective(config)
         undo.pop_all()
     _publish_devices(tree)
-    _check_driver(rows)
+    if not _has_word(tree, "driver=row"):
+        _check_driver(rows)
     try:
         Path(paths.CONFIGURED).write_text("Y")
     except OSError as error:
@@ -160,21 +162,43 @@ def _give_row(tree: Tree) -> str:
     except OSError:  # no driver is loaded
         return ""
     rows = read()
-    row, said = rows.of(version), list(rows.problems)
-    deadline = time.monotonic() + ROW_S
-    try:
-        Path(paths.PARAMETERS, "driver_row").write_text(f"{row.line if row else ''}\n")
-    except OSError as error:
-        deadline = 0
-        said.append(f"driver_row: {error.strerror}: stop the containers with slices, then: cgpu-config-apply")
-    while row and _is_provisional(tree) and time.monotonic() < deadline:
-        time.sleep(0.05)
+    row = rows.of(version)
+    said = [*rows.problems]
+    # A file that has become wrong takes no row out of force.
+    if row or not said:
+        said += _write_row(tree, version, row)
     sys.stderr.writelines(f"cgpu-config-apply: {line}\n" for line in said)
     return "" if _is_provisional(tree) else rows.text()
 
 
+def _write_row(tree: Tree, version: str, row: Row | None) -> Iterator[str]:
+    """Write the row, or that there is none, until the module has taken it; give a line where it does not."""
+    deadline = time.monotonic() + ROW_S
+    try:
+        Path(paths.PARAMETERS, "driver_row").write_text(f"{row.line if row else ''}\n")
+        while row and _is_provisional(tree) and time.monotonic() < deadline:
+            time.sleep(ROW_ROUND_S)
+            # The module tries once for each write, and not beside a container or a call of one.
+            Path(paths.PARAMETERS, "driver_row").write_text(f"{row.line}\n")
+    except OSError as error:
+        yield f"driver_row: {error.strerror}: stop the containers with slices, then: cgpu-config-apply"
+        return
+    if row and _is_provisional(tree):
+        yield (
+            f"driver_row: not taken within {ROW_S:.0f} seconds: end what is left of removed containers, "
+            "or load a cgpu_km of this release, then: cgpu-config-apply"
+        )
+    elif row and not _has_word(tree, "driver=row"):
+        again = f"{paths.DRIVER_ANEW}; cgpu-config-apply"
+        yield f"NVIDIA driver {version}: was refused before it had its row: {again}"
+
+
 def _is_provisional(tree: Tree) -> bool:
-    return "driver=provisional" in tree.read("engine").split()
+    return _has_word(tree, "driver=provisional")
+
+
+def _has_word(tree: Tree, word: str) -> bool:
+    return word in tree.read("engine").split()
 
 
 def _check_driver(rows: str) -> None:

@@ -56,6 +56,9 @@ def rows(node: Node) -> list[Finding]:
     if row and node.ours.provisional:
         fix = f"stop the containers with slices, then: {paths.config_command('restart')}"
         found += warning("driver-rows", f"{row.file}: is not in force: containers keep their layouts", fix)
+    elif row and node.ours.module_loaded and not node.ours.by_row:
+        fix = f"{paths.DRIVER_ANEW}; cgpu-config-apply"
+        found += problem("driver-rows", f"{row.file}: is not in force: the driver was refused before it", fix)
     return found or ok("driver-rows", f"{len(node.driver.rows.rows)} versions by signed files")
 
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from cgpu.config import apply, effective
 from cgpu.kmod.abi.rows import files
 from tests.abi.signer import Signer
 from tests.client.support import T4, PlainTree, uuid
+from tests.integration.commands import eventually
 from tests.refusal import has_parts
 
 Give = Callable[[str], int]
@@ -240,6 +242,7 @@ def row(module: PlainTree, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> s
     signer.give({"version": "999.01", "base": "595.45.04"})
     monkeypatch.setattr(apply, "read", lambda: files.read(tmp_path))
     monkeypatch.setattr(apply, "ROW_S", 0.2)
+    monkeypatch.setattr(apply, "ROW_ROUND_S", 0.02)
     return files.read(tmp_path).text()
 
 
@@ -283,9 +286,21 @@ def test_a_row_that_does_not_count(
     assert (parameters / "driver_checked").read_text() == "999.01"
     said = capsys.readouterr().err
     assert ("driver_row: Is a directory: stop the containers with slices" in said) is not takes
+    assert ("driver_row: not taken within 0 seconds: end what is left of removed containers" in said) is takes
 
 
-def test_a_bad_file_of_rows(
+def test_a_row_for_a_driver_that_was_refused(
+    row: str, give: Give, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A driver that the module has given up is served once it is loaded anew, which one line says."""
+    expect_check(monkeypatch, row)
+    assert give("") == 0
+    (line,) = capsys.readouterr().err.splitlines()
+    again = "modprobe -r nvidia_uvm nvidia_drm; modprobe -a nvidia_uvm nvidia_drm; cgpu-config-apply"
+    assert has_parts(line, "cgpu-config-apply: NVIDIA driver 999.01: was refused before", again)
+
+
+def test_a_row_that_is_taken_at_a_later_try(
     row: str,
     module: PlainTree,
     give: Give,
@@ -293,10 +308,51 @@ def test_a_bad_file_of_rows(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """The file is named, and the module is given no row; the command goes on as without it."""
-    (tmp_path / "drivers.d" / "row.json").write_text("{}")
+    """A row that the module has not taken is written again while the command waits."""
+    expect_check(monkeypatch, row)
+    monkeypatch.setattr(apply, "ROW_S", 60.0)
+    engine, written = module.path / "engine", tmp_path / "parameters" / "driver_row"
+    engine.write_text("cgpu_km 0.1.0 driver=provisional\n")
+
+    def take() -> None:
+        for _ in range(2):
+            eventually(written.exists, "the row is written")
+            written.unlink()
+        engine.write_text("cgpu_km 0.1.0 driver=row\n")
+
+    taking = threading.Thread(target=take)
+    taking.start()
+    assert give("") == 0
+    taking.join()
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.usefixtures("row")
+@pytest.mark.parametrize("in_force", [True, False])
+def test_a_bad_file_of_rows(
+    module: PlainTree,
+    give: Give,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    in_force: bool,
+) -> None:
+    """The file is named, and the module keeps what it has: the file's row of before, or none and a check."""
+    (module.base / "drivers.d" / "row.json").write_text("{}")
+    source = "row" if in_force else "provisional"
+    (module.path / "engine").write_text(f"cgpu_km 0.1.0 driver={source}\n")
     expect_check(monkeypatch, "")
-    (module.path / "engine").write_text("cgpu_km 0.1.0 driver=provisional\n")
+    assert give("") == 0
+    parameters = module.base / "parameters"
+    assert not (parameters / "driver_row").exists()
+    assert (parameters / "driver_checked").exists() is not in_force
+    assert "row.json: none of 1 keys has signed it" in capsys.readouterr().err
+
+
+def test_a_row_that_is_taken_away(
+    row: str, module: PlainTree, give: Give, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without its file the module is told that the driver has no row."""
+    (tmp_path / "drivers.d" / "row.json").unlink()
+    expect_check(monkeypatch, "")
     assert give("") == 0
     assert (tmp_path / "parameters" / "driver_row").read_text() == "\n"
-    assert "row.json: none of 1 keys has signed it" in capsys.readouterr().err

@@ -131,6 +131,12 @@ def test_a_driver_by_a_signed_file(tmp_path: Path) -> None:
     found = preflight(node(tmp_path, driver=unknown, ours={"provisional": True}), DAEMON)
     assert faults(found) == {("driver", "warning"), ("driver-rows", "warning")}
     assert any("a.json: is not in force" in one.text for one in found)
+    found = preflight(node(tmp_path, driver=unknown, ours={"module_loaded": True}), MODULE)
+    assert ("driver-rows", "problem") in faults(found)
+    assert any("a.json: is not in force: the driver was refused before it" in one.text for one in found)
+    in_force = {"module_loaded": True, "by_row": True}
+    found = preflight(node(tmp_path, driver=unknown, ours=in_force), MODULE)
+    assert ("driver-rows", "problem") not in faults(found)
 
 
 def test_fixes_on_rhel(tmp_path: Path) -> None:
