@@ -2,8 +2,8 @@
 /*
  * Between the two modules. cgpu_km.ko stays loaded: it has the state, the tree's files, the probes, and finds the
  * container of each caller. cgpu_core_<version>.ko is the C core, and what depends on the driver's layouts; another
- * version of it can take over while containers run. Change CGPU_KM_INTERFACE with anything in here, in cgpu_core.h or in
- * cgpu_round.h that both sides see.
+ * version of it can take over while containers run. Change the number in CGPU_KM_INTERFACE with anything in here, in
+ * cgpu_core.h or in cgpu_round.h that both sides see. The fields of the driver's layouts change it by themselves.
  */
 #ifndef CGPU_KM_INTERFACE_H
 #define CGPU_KM_INTERFACE_H
@@ -13,7 +13,7 @@
 
 #include "cgpu_round.h"
 
-#define CGPU_KM_INTERFACE 1u
+#define CGPU_KM_INTERFACE (1u ^ NV_ABI_ORDER)
 
 /* A card as the driver lists it, before it is asked for more. */
 struct cgpu_km_card {

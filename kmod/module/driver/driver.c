@@ -58,14 +58,22 @@ static void driver_give_up(void)
 	km_loaded_set(NULL);
 }
 
-static void driver_add_cards(void)
+static int driver_choose_layouts(void)
 {
 	struct km_engine *engine = km_engine_get();
-	int err;
+	int err = engine ? km_driver_layouts(engine) : 0;
+
+	km_engine_put(engine);
+	return err;
+}
+
+/* err: why the driver has no layouts. */
+static void driver_add_cards(int err)
+{
+	struct km_engine *engine = km_engine_get();
 
 	if (!engine)
 		return;
-	err = km_driver_layouts(engine);
 	if (err)
 		driver_give_up();
 	else
@@ -79,12 +87,12 @@ static void driver_add_cards(void)
 	km_engine_put(engine);
 }
 
-static void driver_ask_cards(void)
+static void driver_ask_cards(int err)
 {
 	struct module *held = km_loaded.driver;
 
 	if (held && held->state == MODULE_STATE_LIVE && try_module_get(held)) {
-		driver_add_cards();
+		driver_add_cards(err);
 		module_put(held);
 	}
 }
@@ -92,7 +100,7 @@ static void driver_ask_cards(void)
 static void driver_start_cards(struct work_struct *work)
 {
 	mutex_lock(&km_control_lock);
-	driver_ask_cards();
+	driver_ask_cards(driver_choose_layouts());
 	mutex_unlock(&km_control_lock);
 }
 /* In a thread of its own: the loader holds locks of the kernel's, and its cards take seconds to start. */
@@ -108,12 +116,34 @@ void km_driver_settle(void)
 	flush_work(&driver_cards_work);
 }
 
+/* A call in flight, of a removed container or of the module's own, would end by other layouts than it began by. -EBUSY: there is
+ * one. */
+static int driver_choose_by_row(void)
+{
+	struct km_engine *engine = engine_current();
+	int err = engine ? engine_quiesce(engine, km_upgrade_timeout_ms()) : 0;
+
+	if (km_latency_inside())
+		err = -EBUSY;
+	if (err == 0) {
+		km_loaded_take_row();
+		err = engine ? km_driver_layouts(engine) : 0;
+	}
+	engine_resume();
+	return err;
+}
+
 static void driver_take_row(struct work_struct *work)
 {
+	int err = -EBUSY;
+
 	mutex_lock(&km_control_lock);
 	/* Containers keep their layouts, and what a card needs by itself cannot be measured beside them. */
 	if (!km_identity_any())
-		driver_ask_cards();
+		err = driver_choose_by_row();
+	/* Else cgpu-config-apply writes the row once more. */
+	if (err != -EBUSY)
+		driver_ask_cards(err);
 	mutex_unlock(&km_control_lock);
 }
 static DECLARE_WORK(driver_row_work, driver_take_row);
@@ -151,16 +181,6 @@ static int attach_driver(void)
 	return err;
 }
 
-/* Its version must be known before it may meet a container. */
-static int driver_check_version(void)
-{
-	struct km_engine *engine = km_engine_get();
-	int err = engine ? km_driver_layouts(engine) : 0;
-
-	km_engine_put(engine);
-	return err;
-}
-
 /* A driver that cannot be enforced upon may load, unless there are containers that it would serve. */
 static int driver_came(struct module *module)
 {
@@ -170,9 +190,11 @@ static int driver_came(struct module *module)
 		return 0;
 	km_rm_forget();
 	km_loaded_set(module);
+	km_loaded_take_row();
 	err = attach_driver();
+	/* Its version must be known before it may meet a container. */
 	if (err == 0)
-		err = driver_check_version();
+		err = driver_choose_layouts();
 	if (err == 0)
 		return 0;
 	driver_give_up();

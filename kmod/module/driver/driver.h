@@ -21,13 +21,14 @@ struct km_loaded {
 	struct module *driver; /* with its probes in place; set by km_loaded_set() */
 	struct module *unfit, *uvm_unfit; /* loaded, and not enforced upon: nobody may be sliced meanwhile */
 	char version[CGPU_KM_VERSION_BYTES];
-	enum cgpu_abi_source source; /* whose layouts it has */
 };
 extern struct km_loaded km_loaded;
 void km_loaded_set(struct module *module);
-/* Choose layouts by this row from now on. Returns whether it is another one; -EBUSY: containers keep theirs; -EINVAL: it is too
- * long. */
+/* Keep a row for km_loaded_take_row(). Returns whether it is another one; -EBUSY: containers keep theirs; -EINVAL: it is too long. */
 int km_loaded_set_row(const char *row);
+/* Choose layouts by the row that was written last, unless containers have come meanwhile. Under the control lock, with no call of
+ * a container in flight. */
+void km_loaded_take_row(void);
 /* -EPROTO, and why: a driver is loaded that cannot be enforced upon, so nobody may be registered. Under the control
  * lock. */
 int km_driver_check(char *why, size_t bytes);

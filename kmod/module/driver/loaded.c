@@ -7,12 +7,13 @@
 #include "identity/identity.h"
 
 struct km_loaded km_loaded;
-/* Protects the driver, its version, the checked one and the row for readers that must not wait for the control lock: cards are
+/* Protects the driver, its version, the checked one and the rows for readers that must not wait for the control lock: cards are
  * started under that. */
 static DEFINE_SPINLOCK(driver_lock);
 static bool driver_bypassed;
 static char driver_checked[CGPU_KM_VERSION_BYTES];
-static char driver_row[PAGE_SIZE];
+/* The row that was written last, and the one by which layouts are chosen: another core chooses by the same one. */
+static char driver_row_written[PAGE_SIZE], driver_row[PAGE_SIZE];
 
 static int checked_set(const char *text, const struct kernel_param *kp)
 {
@@ -60,9 +61,19 @@ int km_loaded_set_row(const char *row)
 	if (changed && km_identity_any())
 		changed = -EBUSY;
 	else
-		strscpy(driver_row, row, sizeof(driver_row));
+		strscpy(driver_row_written, row, sizeof(driver_row_written));
 	spin_unlock(&driver_lock);
 	return changed;
+}
+
+void km_loaded_take_row(void)
+{
+	lockdep_assert_held(&km_control_lock);
+	if (km_identity_any())
+		return;
+	spin_lock(&driver_lock);
+	strscpy(driver_row, driver_row_written, sizeof(driver_row));
+	spin_unlock(&driver_lock);
 }
 
 void km_loaded_set(struct module *module)
@@ -78,7 +89,7 @@ void km_loaded_set(struct module *module)
 int km_driver_check(char *why, size_t bytes)
 {
 	lockdep_assert_held(&km_control_lock);
-	if (km_loaded.driver && km_loaded.source == CGPU_ABI_NEAREST && !is_checked()) {
+	if (km_loaded.driver && engine_current()->core.abi_source == CGPU_ABI_NEAREST && !is_checked()) {
 		snprintf(why, bytes,
 			"NVIDIA driver %s is not in the table, and its check has not passed: cgpu-config-apply",
 			km_loaded.version);
@@ -125,13 +136,14 @@ int km_driver_layouts(struct km_engine *engine)
 	spin_lock(&driver_lock);
 	abi = engine->logic->abi_choose(km_loaded.version, driver_row, km_allow_unknown_driver, &source);
 	spin_unlock(&driver_lock);
+	/* The tree does not go on to say what an earlier driver had. */
+	engine->core.abi_source = abi ? source : CGPU_ABI_TABLE;
 	if (abi && source == CGPU_ABI_NEAREST && km_enforce && km_identity_any() && !is_checked()) {
 		pr_err("driver %s: is not in the table, and its check has not passed\n", km_loaded.version);
 		return -EPROTO;
 	}
 	if (abi) {
 		engine->core.abi = abi;
-		engine->core.abi_source = km_loaded.source = source;
 		return 0;
 	}
 	pr_err("driver %s: unknown version; expected one from 515.43.04 on; without allow_unknown_driver one of the table "

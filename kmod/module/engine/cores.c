@@ -7,6 +7,7 @@
 
 #include "driver/driver.h"
 #include "engine/engine.h"
+#include "identity/identity.h"
 #include "sched/rounds.h"
 #include "tree/proc_tree.h"
 
@@ -89,8 +90,17 @@ static bool same_layout(const struct cgpu_km_core *a, const struct cgpu_km_core 
 	return a->state_version() == b->state_version() && a->state_bytes() == b->state_bytes();
 }
 
+/* Whether calls of containers, which some may have left behind, would be judged by other layouts of the driver. Cores of one
+ * interface have the same fields. */
+static bool changes_layouts(const struct km_engine *old, const struct km_engine *fresh)
+{
+	const struct nv_abi *before = old->core.abi, *after = fresh->core.abi;
+
+	return (km_identity_any() || km_latency_inside()) && before && after && memcmp(before, after, sizeof(*before));
+}
+
 /* Put another core in use. Where it lays out the state in another way, calls of containers wait meanwhile. -EBUSY: a call
- * did not end in time; -EPROTO: it cannot read the state, or does not know the driver. */
+ * did not end in time; -EPROTO: it cannot read the state, does not know the driver, or has other layouts for it than containers. */
 static int engine_exchange(struct cgpu_km_core *logic)
 {
 	struct km_engine *old = engine_current();
@@ -105,6 +115,8 @@ static int engine_exchange(struct cgpu_km_core *logic)
 	}
 	if (err == 0)
 		err = km_driver_layouts(fresh);
+	if (err == 0 && changes_layouts(old, fresh))
+		err = -EPROTO;
 	if (err == 0)
 		err = same ? engine_replace(fresh) : engine_convert(old, fresh);
 	if (err == 0) {
@@ -264,8 +276,8 @@ int km_upgrade(void)
 		pr_warn("upgrade to %s: calls of containers did not end within %u ms (upgrade_timeout_ms); nothing has changed\n",
 			core->version, km_upgrade_timeout_ms());
 	else if (err)
-		pr_warn("upgrade to %s: refused (error %d): its state is not compatible or it does not know the driver; "
-			"nothing has changed\n",
+		pr_warn("upgrade to %s: refused (error %d): its state is not compatible, it does not know the driver or has "
+			"other layouts for it than the running containers; nothing has changed\n",
 			core->version, err);
 	else
 		pr_info("upgrade: core %s is in use\n", core->version);

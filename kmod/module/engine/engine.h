@@ -119,6 +119,8 @@ void km_order_put(struct km_order *order);
 /* Count a call as under way, and as no longer under way. Any processor. */
 void km_latency_enter(void);
 void km_latency_leave(void);
+/* How many calls are under way, those included that wait for their caller and have put the engine back. */
+long km_latency_inside(void);
 /* Count a call's outcome, and its time. */
 void km_latency_add(enum cgpu_outcome outcome, u64 ns);
 /* Append this to the root's entry `stat`, which ends in a newline. Returns the new length. */

@@ -32,7 +32,7 @@ void km_latency_add(enum cgpu_outcome outcome, u64 ns)
 	this_cpu_inc(latency_counts.of[outcome].calls[cgpu_latency_bucket(ns)]);
 }
 
-static long calls_inside(void)
+long km_latency_inside(void)
 {
 	long calls = 0;
 	int cpu;
@@ -65,7 +65,7 @@ long km_latency_append(char *text, long length, size_t room)
 	size_t at = (size_t)length - 1; /* without the newline */
 	u32 bucket;
 
-	at += scnprintf(text + at, room - at, " calls_now=%ld", calls_inside());
+	at += scnprintf(text + at, room - at, " calls_now=%ld", km_latency_inside());
 	for (outcome = 0; outcome < CGPU_OUTCOMES; outcome++) {
 		const char *name = cgpu_outcome_name(outcome);
 
