@@ -171,16 +171,18 @@ class Sliced:
 
 
 def stop_process(pid: int) -> None:
-    """Stop a process, and wait until none of its threads runs: one that is at work answers until it takes notice.
+    """Stop a process, and wait until none of its threads runs.
 
-    A thread that waits in the driver (state D) stops when it has its answer.
+    A thread that is at work answers until it takes notice; one that waits in the driver (state D)
+    stops when it has its answer.
     """
     threads = [path / "stat" for path in Path(f"/proc/{pid}/task").iterdir()]
     os.kill(pid, signal.SIGSTOP)
-    eventually(
-        lambda: {thread.read_text().rpartition(") ")[2][0] for thread in threads} in ({"T"}, {"T", "D"}),
-        f"all threads of process {pid} stand still",
-    )
+
+    def states() -> set[str]:
+        return {thread.read_text().rpartition(") ")[2][0] for thread in threads}
+
+    eventually(lambda: states() in ({"T"}, {"T", "D"}), f"all threads of process {pid} stand still")
 
 
 class Daemon:

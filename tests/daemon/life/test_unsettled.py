@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
 from pathlib import Path
 
 from tests.daemon.harness import MIB, Daemon, built, stop_process
