@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from cgpu.kmod.daemon.listeners.process_filters import unregistered
+from cgpu.kmod.daemon.listeners.process_filters import cgroup_text, unregistered
 from cgpu.process_identity import living_start_time
 
 if TYPE_CHECKING:
@@ -35,11 +35,13 @@ def find(
         started = living_start_time(one.pid)
         if last.get(one.id) != "stranded" and server is not None and 0 < started < server.started:
             yield one.id, CARDS_GONE
-    pids = [int(name) for name in os.listdir("/proc") if name.isdecimal()]
+    groups = {pid: cgroup_text(pid) for pid in map(int, filter(str.isdecimal, os.listdir("/proc")))}
     for identity, kind in last.items():
-        unknown = kind == "started" and identity not in registered
-        if unknown and any(unregistered(identity, pid) for pid in pids):
-            yield identity, STATE_GONE
+        if kind == "started" and identity not in registered:
+            # The log may name hundreds that ended while no cgpud ran.
+            pids = (pid for pid, text in groups.items() if identity in text)
+            if any(unregistered(identity, pid) for pid in pids):
+                yield identity, STATE_GONE
 
 
 def _last_events(events: Path) -> dict[str, str]:

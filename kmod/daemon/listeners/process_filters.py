@@ -120,13 +120,20 @@ def _name(container: Container, pid: int) -> str:
     return "its first process" if pid == container.pid else f"process {pid}, which was started in it,"
 
 
+def cgroup_text(pid: int) -> str:
+    """Return the lines that the kernel has of a process's cgroups; empty where the process is gone."""
+    try:
+        return Path(f"/proc/{pid}/cgroup").read_text(errors="surrogateescape")
+    except OSError:
+        return ""
+
+
 def unregistered(container_id: str, pid: int) -> Container | None:
     """Return the container that a process's cgroup names; None where the cgroup is not of that name."""
     if len(container_id) < LEAST_ID:
         return None
-    try:
-        text = Path(f"/proc/{pid}/cgroup").read_text(errors="surrogateescape")
-    except OSError:
+    text = cgroup_text(pid)
+    if not text:
         return None
     # A group may have any name but with "\n": splitlines() would cut at what else ends a line.
     for line in text.removesuffix("\n").split("\n"):
