@@ -23,7 +23,7 @@ help:
 	@echo "make bundle  one folder that needs nothing of its node, as an archive, into dist/"
 	@echo "make deb     Debian packages, into dist/"
 	@echo "make rpm     rpm packages and their source package, into dist/"
-	@echo "make image   the image of agent and webhook for a cluster, by podman; wheels in dist/kubernetes"
+	@echo "make image   both images of a cluster, by podman; REGISTRY=NAME stands before their names, BASE=IMAGE is their Debian"
 	@echo "make docs    the documentation site, into dist/docs; docs-pictures: draw its pictures of terminals anew"
 	@echo "make lint    linters only (after make build or make test)"
 	@echo "make sizes   count lines of code and words of documents"
@@ -106,7 +106,7 @@ rpm:
 	@scripts/build-rpm
 
 image:
-	@scripts/kubernetes/build-image
+	@REGISTRY=$(REGISTRY) scripts/kubernetes/build-image $(if $(BASE),--build-arg BASE=$(BASE))
 
 docs:
 	@scripts/bootstrap docs

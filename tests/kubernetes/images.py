@@ -92,6 +92,7 @@ def build_by(podman: list[str | Path], archive: Path) -> None:
     }
     build: list[str | Path] = [
         ROOT / "scripts/kubernetes/build-image",
+        "kubernetes",
         "--build-arg",
         f"BASE={BASE}",
         "--tag",

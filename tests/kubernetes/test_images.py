@@ -16,7 +16,7 @@ SET_ID = 0o6000
 
 
 def test_contents(cluster: Cluster) -> None:
-    """`scripts/kubernetes/build-image --tag NAME` makes an image with Python, and no shell or other user."""
+    """`scripts/kubernetes/build-image kubernetes` makes an image with Python, and no shell or other user."""
     with tarfile.open(images.image()) as archive:
         (manifest,) = json.loads(read(archive, "manifest.json"))
         config = json.loads(read(archive, manifest["Config"]))["config"]
