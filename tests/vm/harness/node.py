@@ -7,6 +7,7 @@ import os
 from functools import cache
 from pathlib import Path
 
+from cgpu import paths
 from tests.integration.commands import ENFORCE, hold_lock
 from tests.nvidia.archive import version_of
 from tests.vm.harness import cross
@@ -196,6 +197,10 @@ def unload_engine(machine: Machine) -> None:
     words = [str(int(machine.scaled(RECLAIM_TENTHS))), *cores]
     machine.run(["/bin/busybox", "sh", "-c", AWAIT_UNUSED, "sh", *words], timeout=120)
     rmmod(machine, *cores, "cgpu_km")
+
+
+#: what an engine has of its configuration; the launcher's links outlive the folder
+CONFIGURATION = f"{paths.CONFIG} {paths.RUN} {paths.LOW_LEVEL} {paths.LOW_LEVEL_PLAIN}"
 
 
 def read(machine: Machine, node: str) -> str:

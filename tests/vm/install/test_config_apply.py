@@ -13,7 +13,7 @@ from tests.integration.test_slice import LIMIT, SLICE
 from tests.policies import policies
 from tests.vm.harness.bundles import Containers
 from tests.vm.harness.machine import Machine
-from tests.vm.harness.node import build_engine, insmod, load_engine, read, rmmod, unload_engine
+from tests.vm.harness.node import CONFIGURATION, build_engine, insmod, load_engine, read, rmmod, unload_engine
 from tests.vm.harness.process import Finished
 from tests.vm.harness.slices import await_empty
 from tests.vm.harness.store import ROOT
@@ -33,7 +33,7 @@ def apply(machine: Machine, text: str) -> Finished:
 def node(engine: Machine) -> Iterator[Machine]:
     """Return a node with driver and engine, and no configuration before and after."""
     yield engine
-    engine.shell(f"rm -rf {paths.CONFIG} {paths.RUN}")
+    engine.shell(f"rm -rf {CONFIGURATION}")
 
 
 def test_a_configuration_counts_when_it_was_applied(node: Machine, containers: Containers) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from cgpu import __version__, paths
 from tests.vm.harness.machine import Machine
-from tests.vm.harness.node import TREE, read
+from tests.vm.harness.node import CONFIGURATION, TREE, read
 from tests.vm.harness.process import Finished
 from tests.vm.harness.store import ROOT
 
@@ -40,7 +40,7 @@ def findings(found: dict[str, Any]) -> dict[str, str]:
 def node(engine: Machine) -> Iterator[Machine]:
     """Return a node with driver and engine, and no configuration before and after."""
     yield engine
-    engine.shell(f"rm -rf {paths.CONFIG} {paths.RUN}")
+    engine.shell(f"rm -rf {CONFIGURATION}")
 
 
 def test_doctor(node: Machine) -> None:

@@ -14,6 +14,7 @@ from cgpu import __version__, paths
 from tests.daemon.upgrades import FIGURES, steady_load
 from tests.vm.harness.machine import Machine
 from tests.vm.harness.node import (
+    CONFIGURATION,
     build_core,
     build_engine,
     keep_few_modules,
@@ -42,7 +43,7 @@ cp "$1"/*.ko "/lib/modules/$(uname -r)/updates/dkms/"
 """
 AWAY = f"""
 umount "/lib/modules/$(uname -r)"
-rm -rf /tmp/few-modules /run/cgpu-upgrading {paths.RUN} {paths.CONFIG}
+rm -rf /tmp/few-modules /run/cgpu-upgrading {CONFIGURATION}
 """
 
 

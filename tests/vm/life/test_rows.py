@@ -18,6 +18,7 @@ from tests.abi.signer import Signer
 from tests.integration.commands import eventually
 from tests.vm.harness.machine import Machine
 from tests.vm.harness.node import (
+    CONFIGURATION,
     build_core,
     insmod,
     load_driver,
@@ -158,7 +159,7 @@ def refused(machine: Machine, module: Path, tmp_path: Path) -> Iterator[Machine]
         machine.write_file(folder / path.relative_to(tmp_path), path.read_bytes())
     yield machine
     clear(machine)
-    machine.shell(f"rm -rf {paths.CONFIG} {paths.RUN} {folder / ROWS} {folder / KEYS}")
+    machine.shell(f"rm -rf {CONFIGURATION} {folder / ROWS} {folder / KEYS}")
     unload_driver(machine)
     unload_engine(machine)
 
