@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from cgpu.errors import CgpuError
@@ -25,6 +25,8 @@ ACTION = re.compile(r"^(?=[ \t]*\{\{)", re.MULTILINE)
 #: in the first lines of a file that another program writes: k3s and RKE2 the one, k0s the other
 GENERATED = re.compile(r"DO NOT EDIT|^# k0s_managed=true", re.MULTILINE)
 HEAD_LINES = 5
+#: the keys of a block besides those of our runtime, and of runc for containerd before 2.0
+OUR_KEYS = frozenset({"version", "runtimes", "runtime", "default_runtime", "default_runtime_name"})
 Places = tuple[tuple[str, ...], ...]
 Ours = Callable[[Mapping[str, object]], Places]
 """From the settings of a file to the tables and keys in them that are ours by name and program."""
@@ -34,14 +36,15 @@ Ours = Callable[[Mapping[str, object]], Places]
 class Layer:
     """One file. before: its bytes, None where there is none; text: its wanted content.
 
-    is_ours: there was no such file before ours, though its marks are lost. is_generated: another program
-    writes it, and would lose what is added.
+    found: the settings with ours. is_ours: there was no such file before ours, though its marks are lost.
+    is_generated: another program writes it, and would lose what is added.
     """
 
     path: Path
     before: bytes | None
     text: str
     settings: dict[str, object]
+    found: Mapping[str, object] = field(default_factory=dict)
     is_ours: bool = False
     is_generated: bool = False
 
@@ -54,27 +57,34 @@ def load(path: Path, root: Path, ours: Ours = lambda _: ()) -> Layer:
     """Read a file, without our blocks, and without entries of ours whose marks are lost. Raises CgpuError."""
     before = read_bytes(path, root)
     written = text_of(path, before)
+    plain = as_toml(written) if path.suffix == TEMPLATE else written
     # Marks in a generated file are those of its template, around all that took the place of an action.
     generated = is_generated(path, root, written)
-    text = written if generated else _without_blocks(path, written)
+    text = plain if generated else toml.strip(str(path), plain)
+    if HELD in written and text.strip() == HIDDEN + BASE:
+        text = ""  # where others have added lines to a template of ours, these need its action
     settings = toml.parse(str(path), text)
+    found = toml.parse(str(path), plain)
+    _refuse_strangers(path, found, settings)
     entries = ours(settings)
     for place in entries:
         text = toml.remove(str(path), text, place)
     left = toml.parse(str(path), text)
     is_bare = path.name.startswith(DROP_IN) or text.strip() == HIDDEN + BASE
     if entries and is_bare and _says_no_more(left):
-        return Layer(path, before, "", {}, is_ours=True)
-    return Layer(path, before, text, left, is_generated=generated)
+        return Layer(path, before, "", {}, found, is_ours=True)
+    return Layer(path, before, text, left, found, is_generated=generated)
 
 
-def _without_blocks(path: Path, written: str) -> str:
-    """Return a file without our blocks; a template also with its actions as comments. Raises CgpuError."""
-    if path.suffix != TEMPLATE:
-        return toml.strip(str(path), written)
-    text = toml.strip(str(path), as_toml(written))
-    # Where others have added lines to a template of ours, these need its action.
-    return "" if HELD in written and text.strip() == HIDDEN + BASE else text
+def _refuse_strangers(path: Path, before: object, after: object, *names: str) -> None:
+    """Raise CgpuError where values of others would go with our blocks. before, after: their settings."""
+    if isinstance(before, dict):
+        for name, value in before.items():
+            _refuse_strangers(path, value, toml.child(after, name), *names, name)
+    elif after is None and not (RUNTIME_NAME in names or names[-1] in OUR_KEYS or "runc" in names):
+        raise CgpuError(
+            f"{path}: {toml.write_key(*names)}: lies between the marks of cgpu-runtime-config: move it out"
+        )
 
 
 def as_toml(template: str) -> str:
@@ -110,15 +120,17 @@ def _says_no_more(settings: object) -> bool:
 def release_default(files: Sequence[Layer], *keys: tuple[str, ...]) -> list[Layer]:
     """Return the files without our runtime as the default one, by any of some keys.
 
-    Raises CgpuError where no other default is named then: the one before is not known.
+    Raises CgpuError where no other default is named then, and no file of ours tells that there was none.
     """
     found = list(files)
     for key in keys:
+        ours = [file for file in files if toml.child(file.found, *key) == RUNTIME_NAME]
+        is_known = any(toml.child(file.settings, *key) != RUNTIME_NAME for file in ours)
         for at, file in enumerate(found):
             if toml.child(file.settings, *key) == RUNTIME_NAME:
                 found[at] = file.with_text(toml.remove(str(file.path), file.text, key))
         changed = next((file for file, now in zip(files, found, strict=True) if file is not now), None)
-        if changed and not any(toml.child(file.settings, *key) for file in found):
+        if changed and not is_known and not any(toml.child(file.settings, *key) for file in found):
             raise CgpuError(
                 f"{changed.path}: {toml.write_key(*key)}: {RUNTIME_NAME}: which one it was before is not "
                 "known: set another one, or take that line out, then remove the runtime"

@@ -174,6 +174,17 @@ def test_a_default_of_which_nobody_knows_the_former_one(root: Path, tmp_path: Pa
     assert str(LAUNCHER) not in path.read_text()
 
 
+def test_a_default_that_was_copied(root: Path, tmp_path: Path) -> None:
+    """NVIDIA's toolkit copies the default runtime too: our drop-in tells that there was none before."""
+    engine, path = containerd(root, tmp_path, imports=True)
+    install(root, engine, default=True)
+    copy = path.with_name("99-nvidia.toml")
+    copy.write_text(f"version = 3\n{rewritten('nvidia', 'cgpu')}")
+    assert settle(root, engine).uninstall(None)
+    assert "cgpu" not in copy.read_text()
+    assert not path.exists()
+
+
 def test_an_entry_that_cannot_be_taken_out(root: Path, tmp_path: Path) -> None:
     """One in an inline table beside others is named, and the uninstallation has failed."""
     engine, path = containerd(root, tmp_path, imports=False)
@@ -198,6 +209,25 @@ def test_the_list_of_nvidias_runtime_without_comments(root: Path, tmp_path: Path
     without_comments(path)
     assert settle(root, engine).uninstall(None)
     assert snapshot(root) == before
+
+
+def test_lines_of_others_between_our_marks(root: Path, tmp_path: Path) -> None:
+    """A table that somebody has put between our marks is named, and nothing is taken out with it."""
+    engine, path = containerd(root, tmp_path, imports=False)
+    before = path.read_text()
+    install(root, engine)
+    ours = path.read_text()
+    mine = f'[plugins."{CRI}".containerd.runtimes.kata]\nruntime_type = "io.containerd.kata.v2"\n'
+    path.write_text(ours.replace("# <<<", f"{mine}# <<<"))
+    was = path.read_text()
+    with pytest.raises(
+        CgpuError, match=r"config\.toml: .*runtimes\.kata.* between the marks of cgpu-runtime-config"
+    ):
+        settle(root, engine).uninstall(None)
+    assert path.read_text() == was
+    path.write_text(ours + mine)
+    assert settle(root, engine).uninstall(None)
+    assert path.read_text() == before + mine
 
 
 def test_a_file_that_the_engine_does_not_read(root: Path, tmp_path: Path) -> None:

@@ -131,6 +131,22 @@ def test_somebody_elses_file_under_our_name(machine: Machine) -> None:
         assert list(machine.engine(name).plan_remove(machine.root)) == []
 
 
+@pytest.mark.parametrize("desired", [DESIRED, DEFAULT])
+@pytest.mark.parametrize(("name", "path"), [("crio", CRIO), ("podman", PODMAN_DROP_IN)])
+def test_drop_ins_whose_comments_are_lost(machine: Machine, name: str, path: str, desired: Desired) -> None:
+    """A drop-in of ours goes by what is in it, and so does a copy of its table in another file."""
+    engine = machine.engine(name, OLD[name])
+    machine.add(engine, desired)
+    lines = [line for line in machine.read(path).splitlines() if not line.startswith("#")]
+    machine.write(path, "\n".join(lines) + "\n")
+    copied = lines[lines.index(next(one for one in lines if "runtimes" in one)) :]
+    other = path.replace("99-cgpu", "50-other")
+    machine.write(other, "\n".join(["[mine]", "a = 1", *copied, "[last]", ""]))
+    machine.remove(engine)
+    assert list(machine.state()) == [other]
+    assert tomllib.loads(machine.read(other)) | {"engine": 0} == {"mine": {"a": 1}, "last": {}, "engine": 0}
+
+
 FOREIGN = {
     "docker": (DAEMON_JSON, '{"runtimes": {"cgpu": {"path": "/opt/other/gpu-runtime"}}}'),
     "containerd": (
