@@ -42,11 +42,15 @@ AGAIN = "what was done stays: cgpu install goes on, cgpu uninstall takes it back
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """The options of the install command. runtimes: None stands for all that are here."""
+    """The options of the install command. runtimes: None stands for all that are here.
+
+    units: systemd gets units, where the node has it.
+    """
 
     engine: Literal["auto", "module", "daemon"] = "auto"
     runtimes: tuple[str, ...] | None = None
     default_runtime: bool = False
+    units: bool = True
 
 
 @dataclass(slots=True)
@@ -184,7 +188,8 @@ class Installer:
         names = runtimes.choose(context, request.runtimes)
         engine = choose_engine(context, request.engine, names)
         self._check(preflight(context.node, DesiredState(engine, runtimes.automatic(names))))
-        planned = plan.make(context, engine, names, default=request.default_runtime)
+        units = request.units and context.node.software.systemd
+        planned = plan.make(context, engine, names, default=request.default_runtime, units=units)
         known = context.store.facts.get("runtimes", [])
         all_names = [*known, *(name for name in names if name not in known)]
         return engine, planned, {"engine": engine, "runtimes": all_names}

@@ -52,26 +52,26 @@ class Plan:
     notes: list[str] = field(default_factory=list)
 
 
-def make(context: Context, engine: str, runtimes: Sequence[str], *, default: bool) -> Plan:
-    """Return the plan of an engine with container engines. Raises CgpuError."""
+def make(context: Context, engine: str, runtimes: Sequence[str], *, default: bool, units: bool) -> Plan:
+    """Return the plan of an engine with container engines. units: systemd starts it. Raises CgpuError."""
     plan = Plan()
     if not below(context.root, paths.CONFIG).exists():
         text = our_files.first_configuration().encode()
         title = f"makes {paths.CONFIG}, with every key as a comment"
         plan.steps.append(Files("configuration", {paths.CONFIG: text}, title))
     add_engine = _add_module if engine == "module" else _add_daemon
-    add_engine(context, plan)
+    add_engine(context, plan, units=units)
     plan.steps += [Engine(name, Desired(Path(LAUNCHER), default)) for name in runtimes]
     if after_boot := system(context.root).after_boot:
         plan.notes.append(after_boot)
     return plan
 
 
-def _add_daemon(context: Context, plan: Plan) -> None:
+def _add_daemon(context: Context, plan: Plan, *, units: bool) -> None:
     cgpud = str(program("cgpud"))
     has_driver = context.node.driver.loaded is not None
     trial = "" if has_driver else f"; {TRY}{cgpud} --simulate T4"
-    if not context.node.software.systemd:
+    if not units:
         if context.node.ours.engine != "cgpud":
             plan.notes.append(f"To do: start the engine, now and after each boot: {cgpud}{trial}")
         return
@@ -88,12 +88,12 @@ def _add_daemon(context: Context, plan: Plan) -> None:
     plan.steps += _beside()
 
 
-def _add_module(context: Context, plan: Plan) -> None:
+def _add_module(context: Context, plan: Plan, *, units: bool) -> None:
     apply = str(program(APPLY))
     plan.steps += [*_sources(context), Build(__version__, context.node.kernel.release or "")]
     modprobe = our_files.modprobe_settings(context.root).encode()
     plan.steps.append(Files("modprobe", {MODPROBE: modprobe}))
-    if not context.node.software.systemd:
+    if not units:
         plan.steps.append(Load())
         plan.notes.append(f"To do: {apply}; and after each boot: modprobe cgpu_km && {apply}")
         return

@@ -26,7 +26,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; 0 when the node is as asked, 1 after one line of error: again goes on from there."""
     options = parser().parse_args(arguments)
     names = None if options.runtimes is None else tuple(options.runtimes.split(","))
-    request = Request(options.engine, names, options.default_runtime)
+    request = Request(options.engine, names, options.default_runtime, options.units)
     dry = options.dry_run
     return run(PROGRAM, lambda installer: _install(installer, request, dry_run=dry), dry_run=dry)
 
@@ -58,6 +58,12 @@ def parser() -> argparse.ArgumentParser:
         "--default-runtime",
         action="store_true",
         help="have them use the runtime cgpu for containers that name no runtime",
+    )
+    found.add_argument(
+        "--no-units",
+        dest="units",
+        action="store_false",
+        help="give systemd no units: the engine is started by hand, or by the pod of a cluster",
     )
     found.add_argument(
         "--dry-run", action="store_true", help="only show the changes of files, and the commands"

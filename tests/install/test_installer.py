@@ -206,6 +206,19 @@ def test_an_edited_configuration_stays(root: Path) -> None:
     assert path.read_text().endswith("policy: 2\n")
 
 
+def test_without_units(root: Path, restored: Path) -> None:
+    """systemd gets no unit and starts nothing; a note says what a person starts, and engines are told."""
+    system = System(root)
+    one = installer(root, system)
+    assert one.install(Request("daemon", units=False))
+    assert list((root / "system/enabled").iterdir()) == []
+    assert not (root / "etc/systemd/system/cgpud.service").exists()
+    assert [line for line in system.commands if "cgpu" in line] == []
+    assert "systemctl try-restart whale" in system.commands
+    assert any(line.startswith("To do: start the engine, now and after each boot: ") for line in one.notes)
+    installer(root).uninstall(None)
+
+
 def test_two_installs_of_one_file(root: Path, restored: Path) -> None:
     """One removal undoes the edits of two installs to one file."""
     installer(root).install(Request("daemon", ("whale",)))
