@@ -28,6 +28,7 @@ GZIP = b"\x1f\x8b"
 RECORDER = f"""#!/bin/sh
 echo "$*" >>{CALLS}
 env >{CALLS}.environment
+cat /proc/$$/cgroup >{CALLS}.${{0##*/}}.cgroup
 case $1 in
 install) mkdir -p /var/lib/cgpu/install && touch /var/lib/cgpu/install/record ;;
 uninstall) rm -r /var/lib/cgpu ;;
@@ -158,7 +159,7 @@ def make_bundle(archive: Path, version: str) -> None:
     (top / "opencgpu" / version / "lib/bundle").mkdir(parents=True)
     programs = top / "opencgpu" / version / "bin"
     programs.mkdir()
-    for name in ("cgpu", "cgpud"):
+    for name in ("cgpu", "cgpud", "cgpu-container-runtime-server"):
         (programs / name).write_text(RECORDER)
         (programs / name).chmod(0o755)
     (top / "opencgpu/current").symlink_to(version)
@@ -175,14 +176,15 @@ class Pod:
         self.bundle = folder / "opencgpu.tar.gz"
         make_bundle(self.bundle, "1.0")
 
-    def run(self, word: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    def run(self, word: str, group: Path | None = None, **variables: str) -> subprocess.CompletedProcess[str]:
         own = {
             "CGPU_NODE_PID": str(self.node.pid),
             "CGPU_BUNDLE": str(self.bundle),
             "CGPU_WAIT": "echo waits",
         }
+        enter = [] if group is None else ["/bin/sh", "-c", f'echo 0 >{group}/cgroup.procs; exec "$@"', "sh"]
         return subprocess.run(
-            [self.script, word],
+            [*enter, self.script, word],
             env=os.environ | own | {"OF_THE_POD": "1"} | variables,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -198,6 +200,11 @@ class Pod:
         found = path.read_text().splitlines() if path.exists() else []
         path.unlink(missing_ok=True)
         return found
+
+    def group_names(self, program: str, group: Path) -> list[str]:
+        """Return the lines of a program's cgroups, as it was called last, that name a group."""
+        found = self.node.path(f"{CALLS}.{program}.cgroup").read_text().splitlines()
+        return [line for line in found if line.endswith(f"/{group.name}")]
 
     def versions(self) -> list[str]:
         """Return what lies beside each other on the node."""
@@ -238,6 +245,35 @@ def test_life_of_a_node(pod: Pod) -> None:
     assert done.returncode == 0, done.stdout
     assert pod.calls() == ["uninstall --drain"]
     assert pod.node.changes() == []
+
+
+@pytest.fixture
+def group() -> Iterator[Path]:
+    """Make a group of processes, as a pod is, in a hierarchy of cgroups."""
+    top = Path("/sys/fs/cgroup")
+    made = (top if (top / "cgroup.procs").exists() else top / "pids") / f"opencgpu-test-{os.getpid()}"
+    made.mkdir()
+    yield made
+    made.rmdir()
+
+
+@pytest.mark.root
+def test_a_daemon_of_a_pod(pod: Pod, group: Path) -> None:
+    """A pod starts the daemon outside of its own cgroup, and the runtime's server in it."""
+    own = {"CGPU_STARTED_BY": "pod", "CGPU_SIMULATE": "T4:2"}
+    done = pod.run("install", group, **own)
+    assert done.returncode == 0, done.stdout
+    installs = "install --engine daemon --no-units --runtimes containerd"
+    assert pod.calls() == [installs, "--simulate T4:2", ""]
+    assert pod.group_names("cgpud", group) == []
+    assert pod.group_names("cgpu-container-runtime-server", group) != []
+    pod.node.path("/run/cgpu_km").mkdir()
+    pod.node.path("/run/cgpu_km/version").touch()
+    assert pod.run("install", group, **own).returncode == 0
+    assert pod.calls() == ["upgrade", installs, ""]
+    done = pod.run("install", None, **own, CGPU_ENGINE="module")
+    assert (done.returncode, "expected systemd, or pod with" in done.stdout) == (1, True)
+    assert pod.calls() == []
 
 
 @pytest.mark.root
