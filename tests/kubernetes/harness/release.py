@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The chart installed by helm as a user does, with the image that is built of this checkout.
 
-The node's engine runs already, so the installer is off.
+The node's engine runs already, so the installer is off, unless a test has it start one.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ HELM_S = 240
 @dataclass(frozen=True)
 class Release:
     cluster: Cluster
+    values: tuple[str, ...] = ("installer.enabled=false",)
 
     def helm(self, word: str, *words: str) -> Outcome:
         access = {"KUBECONFIG": str(self.cluster.credentials.path("admin"))}
@@ -42,7 +43,7 @@ class Release:
         return done.text
 
     def install(self) -> None:
-        sets = (f"image.repository={REPOSITORY}", f"image.tag={TAGS[0]}", "installer.enabled=false")
+        sets = (f"image.repository={REPOSITORY}", f"image.tag={TAGS[0]}", *self.values)
         values = [word for one in sets for word in ("--set", one)]
         self.must("install", str(chart.CHART), "--create-namespace", "--wait", *values)
 
@@ -72,13 +73,13 @@ def spec_of(pod: Pod) -> PodSpec:
 
 
 @contextmanager
-def installed(cluster: Cluster) -> Iterator[Release]:
+def installed(cluster: Cluster, *values: str) -> Iterator[Release]:
     """Yield a release that is installed. Afterwards the cluster is as other tests expect it."""
     load(images.image())
     for one in TAGS:
         tag(f"{REPOSITORY}:{one}", images.NAME)
     chart.remove(cluster)
-    found = Release(cluster)
+    found = Release(cluster, values) if values else Release(cluster)
     try:
         found.install()
         yield found

@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The installer's pod starts the engine, as on nodes that take no service, and ends while containers run."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from lightkube.models.meta_v1 import ObjectMeta
+from lightkube.resources.core_v1 import Pod, PodEviction
+
+from tests.integration.commands import call, eventually
+from tests.integration.engine import TREE
+from tests.integration.probe import NO_MEMORY, step
+from tests.kubernetes import images
+from tests.kubernetes.harness import chart, release
+from tests.kubernetes.harness.cluster import Cluster
+from tests.kubernetes.harness.node import CONTAINERD, load, tag
+from tests.kubernetes.harness.release import NAMESPACE, TAGS, Release, name_of
+from tests.kubernetes.harness.slices import Pods, left
+
+FOLDER = Path("/var")  # a layer of memory there, which ends with the cluster
+HOME = FOLDER / "opencgpu"
+RECORD = Path("/var/lib/cgpu")
+REPOSITORY = "opencgpu.test/node"
+VALUES = (
+    "installer.startedBy=pod",
+    "installer.simulate=T4:2",
+    f"installer.folder={FOLDER}",
+    f"installer.image.repository={REPOSITORY}",
+    f"installer.image.tag={TAGS[0]}",
+)
+# One call of the driver after the other, each noted, and one that fails is the last.
+CALLS = "while /cgpu-probe info >/last 2>&1; do echo >>/calls; /busybox sleep 0.1; done; echo >/failed"
+
+
+@pytest.fixture(scope="module")
+def installed(cluster: Cluster) -> Iterator[Release]:
+    """A release whose installer starts the engine. Afterwards the node is as other tests expect it."""
+    load(images.node_image())
+    for one in TAGS:
+        tag(f"{REPOSITORY}:{one}", images.NODE_NAME)
+    settings = CONTAINERD.read_text()
+    cluster.engine.stop()
+    try:
+        with release.installed(cluster, *VALUES) as found:
+            # The runtime's new path; without systemd a person does this.
+            cluster.components["containerd"].restart()
+            yield found
+    finally:
+        cluster.engine.stop()
+        CONTAINERD.write_text(settings)
+        for folder in (HOME, RECORD):
+            shutil.rmtree(folder, ignore_errors=True)
+        cluster.components["containerd"].restart()
+        cluster.engine.start()
+
+
+@pytest.fixture
+def pods(installed: Release, namespace: str) -> Iterator[Pods]:
+    """Pods in a namespace of the test, of which "busy" asks the driver all the time."""
+    made = Pods(installed.cluster, namespace)
+    made.one("busy", "1Gi")
+    begin = f"({CALLS}) >/dev/null 2>&1 </dev/null &"
+    made.cluster.exec("busy", namespace, "/busybox", "sh", "-c", begin)
+    yield made
+    installed.cluster.api.deletecollection(Pod, namespace=namespace)
+    eventually(lambda: left() == [], "the node has nothing of claims", 60)
+
+
+def calls(pods: Pods) -> int:
+    """Return how many calls the container has made. Fails where one of them did."""
+    count = "/busybox wc -l </calls; /busybox ls /failed 2>/dev/null; true"
+    said = pods.cluster.exec("busy", pods.namespace, "/busybox", "sh", "-c", count).stdout.split()
+    assert len(said) == 1, pods.cluster.exec("busy", pods.namespace, "/busybox", "cat", "/last").text
+    return int(said[0])
+
+
+def go_on(pods: Pods) -> None:
+    """The container's calls come through, and its limit holds."""
+    before = calls(pods)
+    eventually(lambda: calls(pods) > before, "calls come through")
+    assert [mib for _, mib in pods.seen("busy")] == [1007]
+    over = pods.cluster.exec("busy", pods.namespace, "/cgpu-probe", "alloc=1100M")
+    assert step(over, "alloc").number("status") == NO_MEMORY
+    assert [
+        one.restartCount for one in pods.cluster.pod_status("busy", pods.namespace).containerStatuses or ()
+    ] == [0]
+
+
+def installer(installed: Release) -> str:
+    (one,) = installed.pods("node-installer")
+    return name_of(one)
+
+
+def await_another(installed: Release, before: str) -> None:
+    """Wait until another pod of the installer is ready."""
+
+    def is_ready() -> bool:
+        found = [one for one in installed.pods("node-installer") if name_of(one) != before]
+        statuses = [one.status.containerStatuses or () for one in found if one.status is not None]
+        return [status.ready for one in statuses for status in one] == [True]
+
+    eventually(is_ready, "another pod of the installer is ready", 120)
+
+
+def cgroups_of(words: str) -> list[str]:
+    """Return the cgroups of the processes whose command line has some words."""
+    found = call(["pgrep", "-f", words]).stdout.split()
+    return [Path(f"/proc/{pid}/cgroup").read_text() for pid in found]
+
+
+def test_who_runs_where(installed: Release, pods: Pods) -> None:
+    """Daemon, keeper and the cards' server are in no pod, the runtime's server in the installer's."""
+    own = pods.cluster.settings.cgroup
+    engine = cgroups_of(f"^{HOME}.*kmod.daemon.main|cgpu-sim")
+    assert len(engine) >= 2
+    assert [one for one in engine if own in one] == []
+    assert cgroups_of("cgpu-container-runtime-server")
+    assert all(own in one for one in cgroups_of("^[^ ]*/python3.*cgpu-container-runtime-server"))
+    assert str(HOME) in CONTAINERD.read_text()
+    go_on(pods)
+
+
+@pytest.mark.parametrize("how", ["evicted", "killed", "updated"])
+def test_the_pod_goes(installed: Release, pods: Pods, how: str) -> None:
+    """An end of the pod ends no process of the engine; the next pod finds it, and calls go on meanwhile."""
+    before, engine = installer(installed), pods.cluster.engine.pid()
+    if how == "evicted":
+        pods.cluster.api.create(PodEviction(metadata=ObjectMeta(name=before)), before, namespace=NAMESPACE)
+    elif how == "killed":
+        pods.cluster.api.delete(Pod, before, namespace=NAMESPACE, grace_period=0)
+    else:
+        update = ("--reuse-values", "--wait", "--set", f"installer.image.tag={TAGS[1]}")
+        installed.must("upgrade", str(chart.CHART), *update)
+    await_another(installed, before)
+    assert pods.cluster.engine.pid() == engine
+    go_on(pods)
+
+
+def test_the_kubelet_restarts(installed: Release, pods: Pods) -> None:
+    """A restart of the kubelet changes nothing for the engine and the containers."""
+    engine = pods.cluster.engine.pid()
+    pods.cluster.components["kubelet"].restart()
+    eventually(pods.cluster.is_node_ready, "the node is ready", 60)
+    assert pods.cluster.engine.pid() == engine
+    go_on(pods)
+
+
+def test_the_daemon_is_killed(installed: Release, pods: Pods) -> None:
+    """Its keeper starts it again: calls wait meanwhile, and none fails."""
+    engine = pods.cluster.engine
+    engine.await_restart(engine.kill())
+    go_on(pods)
+
+
+def test_the_engine_is_lost(installed: Release, namespace: str) -> None:
+    """Without daemon and keeper the pod is not alive: it is started again, and starts the engine."""
+    for pid in call(["pgrep", "-f", f"^{HOME}.*(cgpud|kmod.daemon.main)"]).stdout.split():
+        os.kill(int(pid), signal.SIGKILL)
+    eventually(lambda: not os.path.exists(TREE / "version"), "no engine runs")
+    eventually(lambda: os.path.exists(TREE / "version"), "the pod has started one", 180)
+    again = Pods(installed.cluster, namespace)
+    again.one("later", "2Gi")
+    assert [mib for _, mib in again.seen("later")] == [2014]
