@@ -38,7 +38,7 @@ def test_a_check_that_hangs(start: Start, tmp_path: Path, monkeypatch: pytest.Mo
             children.append(self)
 
         def kill(self) -> None:
-            """Do nothing, as no signal ends a call that a stopped server of FUSE has read: it may not have."""
+            """Do nothing: no signal ends a call that a stopped server of FUSE has read."""
 
     monkeypatch.setattr(run_module, "CHECK_S", 3.0)
     sim = start("T4:8")
