@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # From a fresh clone on Debian 12, 13 or testing, as root, with nothing but git and make.
 
-.PHONY: help demo demo-kubernetes check test test-release test-metrics test-gpu test-vm test-driver test-frameworks test-package test-distributions test-kernels test-kubernetes test-vm-full test-debug-kernel build bundle deb rpm image docs docs-pictures man proto lint sizes format fuzz coverage bench bench-kubernetes bench-shares clean
+.PHONY: help demo demo-kubernetes check test test-release test-metrics test-gpu test-vm test-driver test-frameworks test-package test-distributions test-kernels test-kubernetes test-vm-full test-debug-kernel build bundle deb rpm image release docs docs-pictures man proto lint sizes format fuzz coverage bench bench-kubernetes bench-shares clean
 
 help:
 	@echo "make demo    two containers share a simulated T4, each inside its slice"
@@ -24,6 +24,7 @@ help:
 	@echo "make deb     Debian packages, into dist/"
 	@echo "make rpm     rpm packages and their source package, into dist/"
 	@echo "make image   both images of a cluster, by podman; REGISTRY=NAME stands before their names, BASE=IMAGE is their Debian"
+	@echo "make release KEY=SECRET.pem  all files of a release from its tag, with checksums and a signature, into dist/release"
 	@echo "make docs    the documentation site, into dist/docs; docs-pictures: draw its pictures of terminals anew"
 	@echo "make lint    linters only (after make build or make test)"
 	@echo "make sizes   count lines of code and words of documents"
@@ -107,6 +108,10 @@ rpm:
 
 image:
 	@REGISTRY=$(REGISTRY) scripts/kubernetes/build-image $(if $(BASE),--build-arg BASE=$(BASE))
+
+# OPTIONS are podman's, for the images.
+release:
+	@install/packaging/release $(KEY) dist/release $(OPTIONS)
 
 docs:
 	@scripts/bootstrap docs
