@@ -6,6 +6,7 @@ The engines are asked only where the log names a container that may be in troubl
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
@@ -14,6 +15,7 @@ from cgpu.client.directory import directory_of
 from cgpu.errors import CgpuError
 from cgpu.events.event import Event
 from cgpu.events.sources import KernelLog, LogFile
+from cgpu.events.story import Story
 from cgpu.runtime_config.engines.engine import by_state
 from cgpu.runtime_config.engines.registry import ENGINES
 from cgpu.smi.names import by_id
@@ -22,6 +24,8 @@ REFUSED = "refused"
 STRANDED = "stranded"
 # Engines whose command takes `start` and `restart`. The kubelet starts another container by itself.
 COMMANDS = ("docker", "podman")
+# Annotations may say anything: a word of a command is a name, and no option.
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,12 +58,13 @@ def gather(cgroups: Iterable[str]) -> tuple[Trouble, ...]:
         events = LogFile(paths.EVENTS).poll() + kernel.poll()
     finally:
         kernel.close()
-    suspects = find(events, " ".join(cgroups))
+    # The engine's lines have no names; the hook has written these.
+    suspects = find(list(Story(lambda _: {}).follow(events)), "\n".join(cgroups))
     return judge(suspects, list_containers() if suspects else {})
 
 
 def find(events: Collection[Event], cgroups: str) -> list[Event]:
-    """Return the last event of each container that may be in trouble. cgroups: those with processes."""
+    """Return the last event of each container that may be in trouble. cgroups: lines of those in use."""
     last = {
         event.id: event
         for event in sorted(events, key=lambda event: event.time)
@@ -68,8 +73,14 @@ def find(events: Collection[Event], cgroups: str) -> list[Event]:
     return [
         event
         for event in last.values()
-        if (event.event == REFUSED and not event.pod) or (event.event == STRANDED and event.id in cgroups)
+        if (event.event == REFUSED and not event.pod)
+        or (event.event == STRANDED and _names(cgroups, event.id))
     ]
+
+
+def _names(cgroups: str, container: str) -> bool:
+    """Return whether a cgroup has the name that runtimes make of a container's id."""
+    return re.search(rf"(^|[/-]){re.escape(container)}(\.scope)?(/|$)", cgroups, re.MULTILINE) is not None
 
 
 def judge(suspects: Iterable[Event], rows: Mapping[str, Row]) -> tuple[Trouble, ...]:
@@ -89,6 +100,9 @@ def judge(suspects: Iterable[Event], rows: Mapping[str, Row]) -> tuple[Trouble, 
 
 
 def _fix(event: Event, row: Row, name: str) -> str:
+    words = (event.namespace, event.pod) if event.pod else (name,)
+    if not all(map(NAME.fullmatch, words)):
+        return "end it, and start it anew"
     if event.pod:
         return f"kubectl delete pod --namespace {event.namespace} {event.pod}"
     if row.engine in COMMANDS:
