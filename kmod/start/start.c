@@ -17,6 +17,8 @@
 
 #define PYTHON "python3"
 #define PLACES 6 /* words of a path in make_words() */
+/* What ends or replaces a part of the loader's list of folders: libraries would come from the current one. */
+#define IN_LISTS ":;$"
 
 struct start {
 	const char *name;
@@ -41,7 +43,8 @@ static int find_places(struct start *start)
 		*slash = '\0';
 	}
 	start->name = strrchr(called, '/') ? strrchr(called, '/') + 1 : called;
-	return strlen(start->name) > NAME_MAX ? -1 : 0;
+	errno = EINVAL;
+	return strlen(start->name) > NAME_MAX || strpbrk(start->folder, IN_LISTS) ? -1 : 0;
 }
 
 /* Return DIR/WHERE/NAME, in the next of the places. */
@@ -79,7 +82,8 @@ int main(int argc, char **argv)
 		words = make_words(&start, argc, argv);
 	if (words)
 		execv(place(&start, 5, "lib/loader", start.name), words);
-	fprintf(stderr, "opencgpu: %s: cannot be started (%s); unpack the bundle again\n", argc > 0 ? argv[0] : "?",
-		strerror(errno));
+	fprintf(stderr,
+		"opencgpu: %s: cannot be started (%s); unpack the bundle again, in a path without " IN_LISTS "\n",
+		argc > 0 ? argv[0] : "?", strerror(errno));
 	return 1;
 }

@@ -92,6 +92,16 @@ def test_own_libraries(bundle: Path, tmp_path: Path) -> None:
         assert by_loader or "interpreter: " not in said, path
 
 
+@pytest.mark.parametrize("name", ["a:b", "a;b", "$ORIGIN"])
+def test_path_that_the_loader_takes_apart(bundle: Path, tmp_path: Path, name: str) -> None:
+    """No library comes from the current folder: the program is not started, and one line says why."""
+    (tmp_path / name).mkdir()
+    unpack(bundle, tmp_path / name)
+    program = tmp_path / name / "opencgpu" / __version__ / "bin/cgpu"
+    done = subprocess.run([program, "--version"], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, "in a path without :;$\n" in done.stderr) == (1, True), done
+
+
 def check_slice(node: BareNode, home: str) -> None:
     """A container by runc has its slice, and not a byte more."""
     run = (f"{home}/{RUNTIME}", "run", "--bundle", "/run/bundle")
