@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import signal
 import subprocess
 import tempfile
 import tomllib
@@ -31,7 +32,7 @@ env >{CALLS}.environment
 cat /proc/$$/cgroup >{CALLS}.${{0##*/}}.cgroup
 case $1 in
 install) mkdir -p /var/lib/cgpu/install && touch /var/lib/cgpu/install/record ;;
-uninstall) rm -r /var/lib/cgpu ;;
+uninstall) rm -rf /var/lib/cgpu ;;
 esac
 """
 
@@ -306,3 +307,55 @@ def test_a_node_without_the_bundle(pod: Pod) -> None:
     done = pod.run("instal")
     line = "node-installer: 'instal': expected install, uninstall or check\n"
     assert (done.returncode, done.stdout) == (1, line)
+
+
+# Ends the installer at its first removal of a folder, half done.
+ENDING = """#!/bin/sh
+for word; do [ -L "$word" ] || [ ! -d "$word" ] || { /bin/rm -rf "$word/bin"; kill -9 $PPID; exit; }; done
+exec /bin/rm "$@"
+"""
+
+
+@pytest.mark.root
+def test_pods_that_end_amid_their_work(pod: Pod, tmp_path: Path) -> None:
+    """A version that was half removed is none: it comes back whole, and an uninstallation leaves nothing."""
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    (programs / "rm").write_text(ENDING)
+    (programs / "rm").chmod(0o755)
+    ending = f"{programs}:{os.environ['PATH']}"
+    assert pod.run("install").returncode == 0
+    for version in ("2.0", "3.0"):
+        make_bundle(pod.bundle, version)
+        pod.run("install", PATH=ending)
+    make_bundle(pod.bundle, "1.0")
+    done = pod.run("install")
+    assert done.returncode == 0, done.stdout
+    assert pod.node.path("/opt/opencgpu/1.0/bin/cgpu").exists()
+    assert pod.run("uninstall", PATH=ending).returncode == -signal.SIGKILL
+    # One that ended before the first bundle was in force.
+    pod.node.path("/opt/opencgpu/.new.123456/opencgpu/1.0").mkdir(parents=True)
+    assert pod.run("uninstall").returncode == 0
+    assert pod.node.changes() == []
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("link", ["/data", "/data/inner", "/data/inner/opencgpu"])
+def test_links_on_the_way(pod: Pod, link: str) -> None:
+    """A link from the root leads to the pod's own files, wherever on the way it is: it is named."""
+    pod.node.path(link).parent.mkdir(parents=True, exist_ok=True)
+    pod.node.path("/var/there/inner/opencgpu").mkdir(parents=True)
+    pod.node.path(link).symlink_to("/var/there")
+    for word in ("install", "uninstall"):
+        done = pod.run(word, CGPU_FOLDER="/data/inner")
+        assert (done.returncode, f"node-installer: {link} is a link" in done.stdout) == (1, True), done.stdout
+
+
+@pytest.mark.root
+def test_a_link_to_the_record(pod: Pod) -> None:
+    """The bundle goes only once its commands have uninstalled, wherever the node keeps the record of them."""
+    pod.node.run("ln", "-s", "/data/cgpu", "/var/lib/cgpu")
+    pod.node.run("mkdir", "-p", "/data/cgpu")
+    for word in ("install", "uninstall"):
+        assert pod.run(word).returncode == 0
+    assert pod.calls()[-1] == "uninstall"
