@@ -51,8 +51,9 @@ def test_a_check_that_hangs(start: Start, tmp_path: Path, monkeypatch: pytest.Mo
             run(str(sim.mount), program=script)
         assert children[0].poll() is None
     finally:
-        os.kill(sim.process.pid, signal.SIGCONT)
+        # In this order: a program that goes on begins a further check, at which the server is stopped again.
         children[0].send_signal(signal.SIGKILL)
+        os.kill(sim.process.pid, signal.SIGCONT)
     assert late.value.outcome == Outcome("580.142", True, "580.142", ())
     children[0].communicate(timeout=60)
     assert sim.settles(0, 0)
