@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -97,6 +97,12 @@ def of_words(moment: datetime, text: str) -> Event | None:
     if fields is None or fields["event"] not in KINDS:
         return None
     return _event(moment, str(fields["event"]), fields)
+
+
+def last_of_each(events: Iterable[Event], *kinds: str) -> dict[str, Event]:
+    """Return the last event of each container, of some kinds, by its id."""
+    ordered = sorted(events, key=lambda event: event.time)
+    return {event.id: event for event in ordered if event.id and event.event in kinds}
 
 
 def _event(moment: datetime, kind: str, document: Mapping[str, Any]) -> Event:

@@ -11,9 +11,9 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from cgpu import paths
-from cgpu.client.directory import directory_of
+from cgpu.client.directory import directory_of, group_named
 from cgpu.errors import CgpuError
-from cgpu.events.event import Event
+from cgpu.events.event import Event, last_of_each
 from cgpu.events.sources import KernelLog, LogFile
 from cgpu.events.story import Story
 from cgpu.runtime_config.engines.engine import by_state
@@ -51,7 +51,7 @@ class Row:
     ended: bool
 
 
-def gather(cgroups: Iterable[str]) -> tuple[Trouble, ...]:
+def gather(cgroups: Collection[str]) -> tuple[Trouble, ...]:
     """Return the containers in trouble. cgroups: those that have processes. Raises CgpuError."""
     kernel = KernelLog(paths.KERNEL_LOG)
     try:
@@ -59,28 +59,18 @@ def gather(cgroups: Iterable[str]) -> tuple[Trouble, ...]:
     finally:
         kernel.close()
     # The engine's lines have no names; the hook has written these.
-    suspects = find(list(Story(lambda _: {}).follow(events)), "\n".join(cgroups))
+    suspects = find(Story(lambda _: {}).follow(events), cgroups)
     return judge(suspects, list_containers() if suspects else {})
 
 
-def find(events: Collection[Event], cgroups: str) -> list[Event]:
-    """Return the last event of each container that may be in trouble. cgroups: lines of those in use."""
-    last = {
-        event.id: event
-        for event in sorted(events, key=lambda event: event.time)
-        if event.id and event.event in ("started", "ended", REFUSED, STRANDED)
-    }
+def find(events: Iterable[Event], cgroups: Collection[str]) -> list[Event]:
+    """Return the last event of each container that may be in trouble. cgroups: those that have processes."""
     return [
         event
-        for event in last.values()
+        for event in last_of_each(events, "started", "ended", REFUSED, STRANDED).values()
         if (event.event == REFUSED and not event.pod)
-        or (event.event == STRANDED and _names(cgroups, event.id))
+        or (event.event == STRANDED and any(group_named(cgroup, event.id) for cgroup in cgroups))
     ]
-
-
-def _names(cgroups: str, container: str) -> bool:
-    """Return whether a cgroup has the name that runtimes make of a container's id."""
-    return re.search(rf"(^|[/-]){re.escape(container)}(\.scope)?(/|$)", cgroups, re.MULTILINE) is not None
 
 
 def judge(suspects: Iterable[Event], rows: Mapping[str, Row]) -> tuple[Trouble, ...]:
@@ -101,12 +91,11 @@ def judge(suspects: Iterable[Event], rows: Mapping[str, Row]) -> tuple[Trouble, 
 
 def _fix(event: Event, row: Row, name: str) -> str:
     words = (event.namespace, event.pod) if event.pod else (name,)
-    if not all(map(NAME.fullmatch, words)):
-        return "end it, and start it anew"
-    if event.pod:
-        return f"kubectl delete pod --namespace {event.namespace} {event.pod}"
-    if row.engine in COMMANDS:
-        return f"{row.engine} {'restart' if event.event == STRANDED else 'start'} {name}"
+    if all(map(NAME.fullmatch, words)):
+        if event.pod:
+            return f"kubectl delete pod --namespace {event.namespace} {event.pod}"
+        if row.engine in COMMANDS:
+            return f"{row.engine} {'restart' if event.event == STRANDED else 'start'} {name}"
     return "end it, and start it anew"
 
 

@@ -47,8 +47,8 @@ def find(
 def _last_events(events: Path) -> dict[str, str]:
     """Return what became of each container last, by its id."""
     # Here, as a daemon that follows another, for which calls wait, does not ask.
+    from cgpu.events.event import last_of_each
     from cgpu.events.sources import LogFile
 
-    ordered = sorted(LogFile(str(events)).poll(), key=lambda event: event.time)
-    kinds = ("started", "ended", "stranded")
-    return {event.id: event.event for event in ordered if event.id and event.event in kinds}
+    last = last_of_each(LogFile(str(events)).poll(), "started", "ended", "stranded")
+    return {identity: event.event for identity, event in last.items()}

@@ -17,7 +17,7 @@
 
 #define PYTHON "python3"
 #define PLACES 6 /* words of a path in make_words() */
-/* What ends or replaces a part of the loader's list of folders: libraries would come from the current one. */
+/* Characters that end or replace a part of the loader's list of folders: libraries would come from the current one. */
 #define IN_LISTS ":;$"
 
 struct start {

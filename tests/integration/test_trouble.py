@@ -40,11 +40,10 @@ def assert_named(docker: Docker, check: str, text: str, fix: str) -> None:
 
 def assert_stranded(docker: Docker, name: str, reason: str) -> None:
     assert docker.exec(name, ["/cgpu-probe", "info"]).returncode != 0
-    filters = ["--filter", "event=stranded", "--filter", f"container={name}"]
-    wanted = [CGPU, "events", "--format", "json", *filters]
+    words = ["events", "--format", "json", "--filter", "event=stranded", "--filter", f"container={name}"]
     # cgpud looks for such containers once it serves.
-    eventually(lambda: must(wanted).stdout, "the event is written")
-    (event,) = must(wanted).stdout.splitlines()
+    eventually(lambda: must([CGPU, *words]).stdout, "the event is written")
+    (event,) = must([CGPU, *words]).stdout.splitlines()
     assert reason in json.loads(event)["message"]
     assert json.loads(event)["name"] == name
     assert_named(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What helm makes of the chart and its values, judged by the API server and by kube-score.
+"""The API server and kube-score judge what helm makes of the chart and its values.
 
 The API server decodes strictly, so it refuses a field that it does not know, fills in, validates as at an
 installation, and compiles the expressions of policies; schemas of fields alone would judge less. It has no
@@ -115,7 +115,7 @@ def restricted(cluster: Cluster) -> Iterator[str]:
 def test_the_api_server_takes_all(
     cluster: Cluster, every_value: Sequence[str], tmp_path: Path, restricted: str
 ) -> None:
-    """It knows each field, and warns of no pods but those that work on the node."""
+    """The API server knows each field, and warns of no pods but those that work on the node."""
     for options in ((), (*every_value, *OPENSHIFT)):
         documents = chart.rendered(namespace=restricted, options=options)
         judged = apply_dry(cluster, documents, tmp_path)
@@ -135,7 +135,7 @@ def test_a_wrong_field_is_refused(cluster: Cluster, tmp_path: Path, restricted: 
 
 
 def test_each_pod_takes_the_values(cluster: Cluster, every_value: Sequence[str]) -> None:
-    """What the values say of all pods and of a part is in each pod, beside what it needs."""
+    """Each pod has what the values say of all pods and of its part, beside what it needs."""
     pods = pod_templates(chart.rendered(options=every_value))
     assert len(pods) == len(PARTS) + 1  # the installer's are two
     for component, pod in pods.items():

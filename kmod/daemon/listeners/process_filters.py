@@ -15,6 +15,7 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from cgpu.client.directory import group_named
 from cgpu.kmod.daemon.engine import Container
 
 if TYPE_CHECKING:
@@ -138,17 +139,7 @@ def unregistered(container_id: str, pid: int) -> Container | None:
     # A group may have any name but with "\n": splitlines() would cut at what else ends a line.
     for line in text.removesuffix("\n").split("\n"):
         _, controllers, path = line.split(":", 2)
-        group = _group_named(path, container_id)
+        group = group_named(path, container_id)
         if group:
             return Container(container_id, f"{controllers}:{group}" if controllers else group, 0, 0, 0)
     return None
-
-
-def _group_named(path: str, container_id: str) -> str:
-    """Return the part of a cgroup's path up to the one that runtimes name after a container; "" for none."""
-    parts = path.split("/")
-    for at, part in enumerate(parts):
-        name = part.removesuffix(".scope")
-        if name == container_id or name.endswith(f"-{container_id}"):
-            return "/".join(parts[: at + 1])
-    return ""

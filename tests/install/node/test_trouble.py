@@ -17,11 +17,13 @@ from cgpu.install.node.trouble import Row, Trouble, find, judge
 from tests.daemon.harness import long_id
 
 WEB, POD = long_id(1), long_id(2)
-RUNS = f"/docker/{WEB}\n/kubepods/{POD}"
+RUNS = (f"/docker/{WEB}", f"/kubepods/{POD}")
 EXITED = {WEB: Row("docker", "web", ended=True)}
 
 
-def troubles(*kinds: str, rows: dict[str, Row], cgroups: str = "", pod: str = "") -> tuple[Trouble, ...]:
+def troubles(
+    *kinds: str, rows: dict[str, Row], cgroups: tuple[str, ...] = (), pod: str = ""
+) -> tuple[Trouble, ...]:
     """Return the trouble of a container with these events, in their order."""
     begin = datetime.now(UTC)
     events = [
@@ -62,7 +64,7 @@ def of_log(log: Path, monkeypatch: pytest.MonkeyPatch, *names: str) -> Trouble:
     named(POD, "/run", {f"io.kubernetes.pod.{key}": name for key, name in zip(keys, names, strict=True)})
     for kind in ("started", "stranded"):
         append(kind, {"id": POD, "message": "it runs on"}, str(log))
-    (one,) = trouble.gather(RUNS.split())
+    (one,) = trouble.gather(RUNS)
     return one
 
 
@@ -81,13 +83,13 @@ def test_names_that_a_tenant_chose(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 def test_ids_that_are_parts_of_others() -> None:
     """A cgroup is of the container whose whole id it has, with a runtime's words around it or without."""
     begin = Event(datetime.now(UTC), "stranded", id="web")
-    assert not find([begin], "/kubepods/web-0\n/docker/webserver\n/website.slice/a")
-    assert find([begin], "/a/cri-containerd-web.scope/init")
-    assert find([begin], "/a/web")
+    assert not find([begin], ["/kubepods/web-0", "/docker/webserver", "/website.slice/a"])
+    assert find([begin], ["/a/cri-containerd-web.scope/init"])
+    assert find([begin], ["/a/web"])
 
 
 def test_a_container_that_no_engine_lists() -> None:
-    """It is called by its id, and there is no command for it."""
+    """A container without a name is called by its id, and no command is given for it."""
     (one,) = troubles("stranded", rows={}, cgroups=RUNS)
     assert (one.name, one.fix) == (WEB[:12], "end it, and start it anew")
 

@@ -74,7 +74,7 @@ def make_root(root: Path) -> None:
         for library in LIBRARY.findall(must(["ldd", program]).stdout):
             folder = "eng64" if "ld-linux" in library else "eng/x86_64-linux-gnu"
             put_apart(Path(library), root / folder)
-    # What runs in the containers: the busybox, and the project's probe.
+    # The containers run the busybox and the project's probe.
     shutil.copy("/bin/busybox", root / "rootfs")
     shutil.copy(ROOT / "kmod/build/cgpu-probe", root / "rootfs")
 

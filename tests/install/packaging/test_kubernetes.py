@@ -227,7 +227,7 @@ def test_life_of_a_node(pod: Pod) -> None:
     assert pod.calls() == ["install --engine auto --runtimes containerd,docker"]
     assert "OF_THE_POD" not in pod.node.path(f"{CALLS}.environment").read_text()
     again = ["upgrade", "install --engine auto --runtimes containerd"]
-    # What others have in the folder stays.
+    # Files of others in the folder stay.
     pod.node.path("/opt/opencgpu/lib").mkdir()
     for version, there in (
         ("1.0", ["1.0"]),

@@ -173,7 +173,7 @@ def test_somebody_elses_runtime_of_our_name(machine: Machine, name: str) -> None
 
 
 def test_no_other_runtime_than_nvidias(machine: Machine) -> None:
-    """Of NVIDIA's runtime alone, ours takes over what the kubelet needs: SystemdCgroup, conmon."""
+    """Our runtime takes over what the kubelet needs of NVIDIA's runtime alone: SystemdCgroup, conmon."""
     machine.write(
         CONFIG_TOML,
         f'version = 3\n{CRI3}]\ndefault_runtime_name = "nvidia"\n{CRI3}.runtimes.nvidia]\n'
