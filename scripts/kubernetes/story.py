@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pods share a simulated Tesla T4: two run, a third waits with the reason, and goes on when one ends.
 
-Run by scripts/kubernetes/in-cluster.
+Run by scripts/kubernetes/in-cluster; with the word `before` it shows what needs no Kubernetes.
 """
 
 from __future__ import annotations
@@ -16,9 +16,10 @@ import yaml
 from lightkube import ApiError
 
 from cgpu.errors import CgpuError
+from cgpu.kubernetes.admission.rewrite import rewrite
 from scripts.demo import cause, indent, say
-from tests.integration.commands import Outcome, eventually
-from tests.integration.engine import TREE
+from tests.integration.commands import Outcome, eventually, must
+from tests.integration.engine import SMI, TREE, Engine
 from tests.integration.probe import NO_MEMORY, step
 from tests.kubernetes.harness.chart import with_admission
 from tests.kubernetes.harness.cluster import Cluster
@@ -199,13 +200,31 @@ def tell(settings: Settings) -> None:
     print("\nDone. Nothing of the cluster is left.")
 
 
+def tell_before(settings: Settings) -> None:
+    """Show what needs no Kubernetes: a node's engine, and what the webhook makes of a pod."""
+    settings.logs.mkdir()
+    engine = Engine(CARD, {}, settings.logs)
+    say("The engine of a node, with one simulated Tesla T4 of 15109 MiB")
+    print(f"$ cgpud --simulate {CARD}")
+    engine.start()
+    try:
+        print("$ cgpu-smi")
+        print(indent(must([SMI]).stdout), flush=True)
+    finally:
+        engine.stop()
+    say("What the webhook makes of a pod in the words of Alibaba's clusters: it has a template of a claim")
+    print(indent(yaml.safe_dump(manifest("first")["spec"], sort_keys=False)))
+    for template in rewrite(manifest("first"), list).templates.values():
+        print(indent(yaml.safe_dump(template, sort_keys=False)), flush=True)
+
+
 def main() -> None:
     """Run the demo in the namespaces that scripts/kubernetes/in-cluster has made."""
     settings = Settings.of_environment()
     if settings is None:
         sys.exit("demo-kubernetes: no namespaces for a cluster: run make demo-kubernetes")
     try:
-        tell(settings)
+        (tell_before if sys.argv[1:] == ["before"] else tell)(settings)
     except (
         AssertionError,
         ApiError,

@@ -7,6 +7,7 @@ import os
 import re
 import signal
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -97,6 +98,16 @@ def test_demo() -> None:
     assert "first" not in parts["The first"].rpartition("kubectl inspect")[2]
     assert inspected(parts["All pods"]) == ["0/15 (0%)"]
     assert "15109 MiB: all of the card" in parts["All pods"]
+
+
+def test_before_kubernetes_is_built() -> None:
+    """While Kubernetes is compiled, the demo shows a card of a real engine and the webhook's own template."""
+    place = ["scripts/kubernetes/in-cluster", "/nowhere", "1.36", "/run/demo"]
+    words = [*place, sys.executable, "-m", "scripts.kubernetes.story", "before"]
+    shown = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=TIME_S, check=False)
+    assert shown.returncode == 0, shown.stderr
+    assert "Tesla T4" in shown.stdout
+    assert "memory: 6144Mi" in shown.stdout
 
 
 def inspected(part: str) -> list[str]:
