@@ -83,11 +83,14 @@ def add(settings: Settings, runtime: str, *, default: bool = False) -> Settings:
 def remove(settings: Settings) -> Settings:
     """Return the settings without the runtime. Raises CgpuError."""
     runtimes = _table(settings, "runtimes")
-    if not _is_ours(runtimes.get(NAME)):
+    entry = runtimes.get(NAME)
+    if not (isinstance(entry, dict) and _is_ours(entry)):
         return settings
+    for key in entry.keys() - {"path", KEPT}:
+        raise CgpuError(f"daemon.json: runtimes.{NAME}.{key}: was added by others: move it, or take it out")
     found = {**settings, "runtimes": {name: one for name, one in runtimes.items() if name != NAME}}
     if settings.get(DEFAULT) == NAME:
-        match _table(runtimes, NAME).get(KEPT):
+        match entry.get(KEPT):
             case []:
                 del found[DEFAULT]
             case [str() | None as before]:

@@ -67,9 +67,19 @@ class Hooks(ContainerEngine):
     def _change(self, root: Path, stage: str, text: str | None) -> list[FileEdit]:
         path = below(root, f"{self.folder}/99-cgpu-{stage}.json")
         before = read_bytes(path, root)
-        if before is not None and b'"cgpu-hook"' not in before:
+        if before is not None and not _is_ours(before, stage):
             raise CgpuError(f"{path}: is there and was not added by this command: remove it first: rm {path}")
         return changes(path, before, text)
+
+
+def _is_ours(written: bytes, stage: str) -> bool:
+    """Return whether a file says what ours says, wherever our program was when it was written."""
+    wanted = json.loads(document(stage))
+    try:
+        found = json.loads(written)
+        return bool({**found, "hook": {**found["hook"], "path": HOOK_PATH}} == wanted)
+    except (ValueError, LookupError, TypeError, RecursionError):
+        return False
 
 
 def _has_module(root: Path) -> bool:

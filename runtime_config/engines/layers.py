@@ -25,8 +25,6 @@ ACTION = re.compile(r"^(?=[ \t]*\{\{)", re.MULTILINE)
 #: in the first lines of a file that another program writes: k3s and RKE2 the one, k0s the other
 GENERATED = re.compile(r"DO NOT EDIT|^# k0s_managed=true", re.MULTILINE)
 HEAD_LINES = 5
-#: the keys of a block besides those of our runtime, and of runc for containerd before 2.0
-OUR_KEYS = frozenset({"version", "runtimes", "runtime", "default_runtime", "default_runtime_name"})
 Places = tuple[tuple[str, ...], ...]
 Ours = Callable[[Mapping[str, object]], Places]
 """From the settings of a file to the tables and keys in them that are ours by name and program."""
@@ -65,7 +63,6 @@ def load(path: Path, root: Path, ours: Ours = lambda _: ()) -> Layer:
         text = ""  # where others have added lines to a template of ours, these need its action
     settings = toml.parse(str(path), text)
     found = toml.parse(str(path), plain)
-    _refuse_strangers(path, found, settings)
     entries = ours(settings)
     for place in entries:
         text = toml.remove(str(path), text, place)
@@ -74,17 +71,6 @@ def load(path: Path, root: Path, ours: Ours = lambda _: ()) -> Layer:
     if entries and is_bare and _says_no_more(left):
         return Layer(path, before, "", {}, found, is_ours=True)
     return Layer(path, before, text, left, found, is_generated=generated)
-
-
-def _refuse_strangers(path: Path, before: object, after: object, *names: str) -> None:
-    """Raise CgpuError where values of others would go with our blocks. before, after: their settings."""
-    if isinstance(before, dict):
-        for name, value in before.items():
-            _refuse_strangers(path, value, toml.child(after, name), *names, name)
-    elif after is None and not (RUNTIME_NAME in names or names[-1] in OUR_KEYS or "runc" in names):
-        raise CgpuError(
-            f"{path}: {toml.write_key(*names)}: lies between the marks of cgpu-runtime-config: move it out"
-        )
 
 
 def as_toml(template: str) -> str:

@@ -2,7 +2,8 @@
 """TOML read, and edited by marked blocks. Everything around a block stays as it is, to the last space.
 
 A block keeps the lines that it replaces as comments, and removing it puts them back: no file needs a record
-elsewhere of what it was. Where another tool has lost the comments, remove() takes an entry out by its path.
+elsewhere of what it was. Its last line has a checksum of each line of ours: a line that another has written
+there is never removed. Where another tool has lost the comments, remove() takes an entry out by its path.
 The parser alone knows the grammar: an edit counts where the parsed file has changed as wanted, and in nothing
 else. tomlkit 0.15.2 does not do: it gives other blank lines back, moves tables of some files as it reads
 them, and refuses valid files whose tables of plugins lie apart.
@@ -15,9 +16,10 @@ import io
 import json
 import re
 import tomllib
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 
-from cgpu.errors import CgpuError
+from cgpu.errors import CgpuError, show
 
 BEGIN = "# >>> cgpu-runtime-config: added, do not edit"
 BEGIN_IN_LINE = BEGIN + " (the line before had no end)"
@@ -209,7 +211,7 @@ def insert_block(text: str, lines: Sequence[str], at: int | None = None) -> str:
     at = len(existing) if at is None else at
     before, after = "".join(existing[:at]), "".join(existing[at:])
     begin = BEGIN if not before or before.endswith("\n") else "\n" + BEGIN_IN_LINE
-    return before + "".join(f"{line}\n" for line in (begin, *lines, END)) + after
+    return before + "".join(f"{line}\n" for line in (begin, *lines, _end(lines))) + after
 
 
 def replace_lines(text: str, lines: Sequence[str], first: int, last: int) -> str:
@@ -218,13 +220,41 @@ def replace_lines(text: str, lines: Sequence[str], first: int, last: int) -> str
     kept = [
         WAS + line if line.endswith("\n") else f"{WAS_IN_LINE}{line}\n" for line in existing[first : last + 1]
     ]
-    block = [f"{BEGIN}\n", *(f"{line}\n" for line in lines), *kept, f"{END}\n"]
+    block = [f"{BEGIN}\n", *(f"{line}\n" for line in lines), *kept, f"{_end(lines)}\n"]
     return "".join([*existing[:first], *block, *existing[last + 1 :]])
 
 
+def _end(lines: Sequence[str]) -> str:
+    """Return the last line of a block with some lines."""
+    return " ".join((END, *map(_sum, lines)))
+
+
+def _sum(line: str) -> str:
+    return f"{zlib.crc32(line.strip().encode()):08x}"
+
+
 def strip(name: str, text: str) -> str:
-    """Return the text as it was before its blocks. Raises CgpuError when a mark is missing."""
+    """Return the text as it was before its blocks.
+
+    Raises CgpuError when a mark is missing, and for a line between marks that another has written.
+    """
+    kept, foreign = _split(name, text)
+    for line in foreign:
+        raise CgpuError(
+            f"{name}: {show(line)}: is not of cgpu-runtime-config, and lies between its marks: move that "
+            "line out, or remove the marks (# >>> and # <<<): then all but the runtime stays"
+        )
+    return kept
+
+
+def _split(name: str, text: str) -> tuple[str, list[str]]:
+    """Return the text as it was before its blocks, and what others have written into these.
+
+    Raises CgpuError when a mark is missing.
+    """
     kept: list[str] = []
+    foreign: list[str] = []
+    ours: list[str] = []
     inside = False
     open_end = -1  # how many lines there were when one without an end was restored
     for line in lines_of(text):
@@ -235,24 +265,29 @@ def strip(name: str, text: str) -> str:
                 open_end = len(kept)
             elif not inside:
                 kept.append(line)
-        elif body == END:
+        elif body.startswith(END):
             inside = False
+            sums = body.split()
+            foreign += [one.strip() for one in ours if one.strip() and _sum(one) not in sums]
+            ours = []
         elif body.startswith(WAS_IN_LINE):
             kept.append(body.removeprefix(WAS_IN_LINE) + "\n")
             open_end = len(kept)
         elif body.startswith(WAS):
             kept.append(line.removeprefix(WAS))
+        else:
+            ours.append(body)
     if inside:
         raise CgpuError(f"{name}: the line {END!r} is missing after {BEGIN!r}: remove that block by hand")
     if kept and open_end == len(kept):  # otherwise lines follow, and it needs its end
         kept[-1] = kept[-1].removesuffix("\n")
-    return "".join(kept)
+    return "".join(kept), foreign
 
 
 def is_ours(text: str) -> bool:
     """Return whether a file is a block and nothing else, made where there was none."""
-    marks = text.startswith(BEGIN + "\n") and text.endswith(END + "\n")
-    return marks and WAS_IN_LINE not in text and not strip("", text)
+    marks = text.startswith(BEGIN + "\n") and lines_of(text)[-1].startswith(END)
+    return marks and WAS_IN_LINE not in text and not _split("", text)[0]
 
 
 def as_file(before: str | None, after: str) -> str | None:
@@ -263,7 +298,8 @@ def as_file(before: str | None, after: str) -> str | None:
     if before is None or is_ours(before):
         return after or None
     if is_ours(after):
-        return after.removesuffix(END + "\n") + f"{WAS_IN_LINE}\n{END}\n"
+        *block, end = lines_of(after)
+        return "".join([*block, f"{WAS_IN_LINE}\n", end])
     return after
 
 

@@ -220,9 +220,7 @@ def test_lines_of_others_between_our_marks(root: Path, tmp_path: Path) -> None:
     mine = f'[plugins."{CRI}".containerd.runtimes.kata]\nruntime_type = "io.containerd.kata.v2"\n'
     path.write_text(ours.replace("# <<<", f"{mine}# <<<"))
     was = path.read_text()
-    with pytest.raises(
-        CgpuError, match=r"config\.toml: .*runtimes\.kata.* between the marks of cgpu-runtime-config"
-    ):
+    with pytest.raises(CgpuError, match=r"config\.toml: .*runtimes\.kata.* lies between its marks"):
         settle(root, engine).uninstall(None)
     assert path.read_text() == was
     path.write_text(ours + mine)
