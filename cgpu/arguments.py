@@ -107,7 +107,8 @@ def seconds(least: float, most: int) -> Callable[[str], float]:
 
     def read(text: str) -> float:
         try:
-            value = float(text)
+            # float() reads 1_0, and digits of other scripts.
+            value = float(text) if text.isascii() and "_" not in text else least - 1
         except ValueError:
             value = least - 1
         if not least <= value <= most:

@@ -26,6 +26,7 @@ WRONG = [[name, "--no-such-option"] for name in SUBCOMMANDS] + [
     ["status", "more"],
     ["top", "-d", "0"],
     ["top", "-d", "nan"],
+    ["top", "-d", "1_0"],
     ["top", "--batch", "2"],
     ["gc", "evil\nline"],
 ]

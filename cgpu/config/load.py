@@ -41,13 +41,13 @@ NOT_YAML = (
 )
 
 INT, FLOAT = "tag:yaml.org,2002:int", "tag:yaml.org,2002:float"
-OTHER_DIGITS = re.compile("^[-+]?0[0-9_]|:")
+OTHER_DIGITS = re.compile("^[-+]?0[0-9bx]|[_:]")
 
 
 class _Loader(yaml.SafeLoader):
-    """Safe YAML that refuses a key given twice, and that takes 010 and 1:30 for texts, as YAML 1.2 does.
+    """Safe YAML that refuses a key given twice, and that takes 010, 0x10, 1_0 and 1:30 for texts.
 
-    PyYAML takes them for 8 and 90: a number in octal digits, and one to the base of 60.
+    PyYAML takes them for 8, 16, 10 and 90: amounts here have the usual digits alone.
     """
 
     def lines(self, root: yaml.Node | None) -> dict[str, int]:
