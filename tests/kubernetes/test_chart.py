@@ -8,6 +8,7 @@ definitions of Prometheus' operator and of cert-manager, whose objects are left 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -206,11 +207,97 @@ def test_openshift(cluster: Cluster) -> None:
     assert users == {"node"}
 
 
+# Words that YAML reads as no text, or as more than one.
+WORDS = (
+    "123",
+    "0x10",
+    "1:30",
+    "null",
+    "2001-01-01",
+    "a: b",
+    "a\nb: c",
+    "{{ .Values }}",
+    '"',
+    "- x",
+    "#x",
+    "[x",
+)
+NAMES = ("fullnameOverride", "nameOverride", "priorityClassName", "node.serviceAccount.name")
+IMAGES = ("registry", "image.repository", "image.tag", "image.arch", "installer.image.tag")
+PLACES = {
+    "node.kubelet": "/",
+    "installer.folder": "/",
+    "templates.schedule": "* * * * ",
+    "admission.clientAuthority": "-----BEGIN CERTIFICATE-----\n",
+}
+ALL_OBJECTS = (
+    "namespace.create=true", "metrics.podMonitor=true", "metrics.rules=true", "metrics.dashboard=true",
+    # Its certificates are the same in each rendering.
+    "admission.certManager.enabled=true",
+)  # fmt: skip
+
+
+def with_word(documents: object, placeholder: str, word: str) -> object:
+    """Return documents with a word in a placeholder's place, in keys too."""
+    if isinstance(documents, dict):
+        return {
+            key.replace(placeholder, word): with_word(one, placeholder, word)
+            for key, one in documents.items()
+        }
+    if isinstance(documents, list):
+        return [with_word(one, placeholder, word) for one in documents]
+    return documents.replace(placeholder, word) if isinstance(documents, str) else documents
+
+
+@pytest.mark.parametrize("place", [
+    *NAMES, *IMAGES, *PLACES, "installer.simulate", "installer.runtimes", "podLabels.x", "podAnnotations.x",
+    "metrics.labels.x", "admission.certManager.issuer.name", "imagePullSecrets[0].name",
+])  # fmt: skip
+def test_words_stay_words(cluster: Cluster, place: str) -> None:
+    """A value is refused by the schema, or stands in the objects as it is and changes nothing else."""
+
+    def render(word: str) -> list[str]:
+        sets = [option for value in ALL_OBJECTS for option in ("--set", value)]
+        given = json.dumps(PLACES.get(place, "") + word)
+        return [
+            "helm",
+            "template",
+            "opencgpu",
+            str(chart.CHART),
+            *sets,
+            *OPENSHIFT,
+            "--set-json",
+            f"{place}={given}",
+        ]
+
+    usual = list(yaml.safe_load_all(call(render("zqx")).stdout))
+    assert len(usual) > 30
+    for word in WORDS:
+        done = call(render(word))
+        refused = "values don't meet the specifications of the schema" in done.text
+        assert (done.returncode != 0) == refused, done.text
+        assert refused or list(yaml.safe_load_all(done.stdout)) == with_word(usual, "zqx", word)
+
+
+def test_a_release_with_a_number_for_a_name(cluster: Cluster) -> None:
+    """A release, or a namespace, whose name YAML would read as a number is named by texts."""
+    options = ["--api-versions", OPENSHIFT[1], *(o for value in ALL_OBJECTS for o in ("--set", value))]
+    texts = [
+        call(["helm", "template", name, chart.CHART, "--namespace", space, *options]).stdout
+        for name, space in (("zqx", "zqy"), ("123", "0x10"))
+    ]
+    usual, found = (list(yaml.safe_load_all(text)) for text in texts)
+    assert len(usual) > 30
+    assert found == with_word(with_word(usual, "zqx", "123"), "zqy", "0x10")
+
+
 @pytest.mark.parametrize("value", ["tags=a", "node.tag=a", "admission.tolerationz=a", "test.image.arch=a",
                                    "installer.image.pullSecret=a", "registry=a/", "nameOverride=A_b",
-                                   "templates.serviceAccount.automount=true"])  # fmt: skip
+                                   "templates.serviceAccount.automount=true", "node.kubelet=/a/../b",
+                                   "node.kubelet=null", "image.pullPolicy=null", "admission.replicas=null",
+                                   "admission.replicas=1000000", "installer.image=null"])  # fmt: skip
 def test_unknown_values_are_refused(cluster: Cluster, value: str) -> None:
-    """A word that the chart does not know is refused by its schema."""
+    """A word that the chart does not know is refused by its schema, and the lack of one that it needs."""
     done = call(["helm", "template", "opencgpu", chart.CHART, "--set", value])
     assert done.returncode != 0
     assert "values don't meet the specifications of the schema" in done.text

@@ -1,5 +1,6 @@
 {{- /*
-What all pods of the chart have in common. A helper takes a dict: root, the chart's $; part, the key of the values that the
+What all pods of the chart have in common. A release and a namespace may be called 123, which YAML reads as a number: names
+are quoted here. A helper takes a dict: root, the chart's $; part, the key of the values that the
 pod belongs to; component, where a part has several pods; selector, annotations and resources, which the values cannot take away.
 */ -}}
 
@@ -30,8 +31,8 @@ pod belongs to; component, where a part has several pods; selector, annotations 
 {{- end -}}
 
 {{- define "opencgpu.selector" -}}
-app.kubernetes.io/name: {{ .root.Values.nameOverride | default .root.Chart.Name }}
-app.kubernetes.io/instance: {{ .root.Release.Name }}
+app.kubernetes.io/name: {{ .root.Values.nameOverride | default .root.Chart.Name | quote }}
+app.kubernetes.io/instance: {{ .root.Release.Name | quote }}
 app.kubernetes.io/component: {{ include "opencgpu.component" . }}
 {{- end -}}
 
@@ -49,8 +50,12 @@ labels:
   {{- include "opencgpu.labels" . | nindent 2 }}
 {{- end -}}
 
+{{- define "opencgpu.namespace" -}}
+namespace: {{ .root.Release.Namespace | quote }}
+{{- end -}}
+
 {{- define "opencgpu.metadata" -}}
-namespace: {{ .root.Release.Namespace }}
+{{ include "opencgpu.namespace" . }}
 {{ include "opencgpu.clusterMetadata" . }}
 {{- end -}}
 
@@ -60,8 +65,8 @@ namespace: {{ .root.Release.Namespace }}
 apiVersion: v1
 kind: ServiceAccount
 metadata:
-  name: {{ include "opencgpu.account" . }}
-  namespace: {{ .root.Release.Namespace }}
+  name: {{ include "opencgpu.account" . | quote }}
+  {{ include "opencgpu.namespace" . }}
   labels:
     {{- include "opencgpu.labels" . | nindent 4 }}
   {{- with dig "serviceAccount" "annotations" dict $own }}
@@ -84,7 +89,11 @@ roleRef:
   kind: ClusterRole
   name: {{ include "opencgpu.fullname" . }}
 subjects:
-  - {kind: ServiceAccount, name: {{ include "opencgpu.account" . }}, namespace: {{ .root.Release.Namespace }}}
+  - {{ include "opencgpu.subject" . }}
+{{- end -}}
+
+{{- define "opencgpu.subject" -}}
+{kind: ServiceAccount, name: {{ include "opencgpu.account" . | quote }}, {{ include "opencgpu.namespace" . }}}
 {{- end -}}
 
 {{- define "opencgpu.podMetadata" -}}
@@ -102,13 +111,13 @@ annotations:
 {{- $all := .root.Values }}{{ $own := merge (dict) (index $all .part) (dict "podLabels" dict "podAnnotations" dict "nodeSelector" dict "tolerations" list) -}}
 {{- $nodes := dict "kubernetes.io/os" "linux" -}}
 {{- with ($own.image | default $all.image).arch }}{{ $_ := set $nodes "kubernetes.io/arch" . }}{{ end -}}
-serviceAccountName: {{ include "opencgpu.account" . }}
+serviceAccountName: {{ include "opencgpu.account" . | quote }}
 {{- with $all.imagePullSecrets }}
 imagePullSecrets:
   {{- toYaml . | nindent 2 }}
 {{- end }}
 {{- with $own.priorityClassName | default $all.priorityClassName }}
-priorityClassName: {{ . }}
+priorityClassName: {{ . | quote }}
 {{- end }}
 nodeSelector:
   {{- toYaml (merge (dict) (.selector | default dict) $own.nodeSelector $all.nodeSelector $nodes) | nindent 2 }}
@@ -129,7 +138,7 @@ securityContext:
 {{- define "opencgpu.container" -}}
 {{- $own := index .root.Values .part -}}
 name: {{ include "opencgpu.component" . }}
-image: {{ include "opencgpu.image" . }}
+image: {{ include "opencgpu.image" . | quote }}
 imagePullPolicy: {{ .root.Values.image.pullPolicy }}
 resources:
   {{- toYaml (mustMergeOverwrite (dict) (deepCopy $own.resources) (.resources | default dict)) | nindent 2 }}
