@@ -224,7 +224,7 @@ def test_life_of_a_node(pod: Pod) -> None:
     done = pod.run("install", CGPU_RUNTIMES="containerd,docker")
     assert done.returncode == 0, done.stdout
     assert done.stdout.endswith("node-installer: 1.0 is set up\nwaits\n")
-    assert pod.calls() == ["install --engine auto --runtimes containerd,docker"]
+    assert pod.calls() == ["upgrade", "install --engine auto --runtimes containerd,docker"]
     assert "OF_THE_POD" not in pod.node.path(f"{CALLS}.environment").read_text()
     again = ["upgrade", "install --engine auto --runtimes containerd"]
     # Files of others in the folder stay.
@@ -265,7 +265,7 @@ def test_a_daemon_of_a_pod(pod: Pod, group: Path) -> None:
     done = pod.run("install", group, **own)
     assert done.returncode == 0, done.stdout
     installs = "install --engine daemon --no-units --runtimes containerd"
-    assert pod.calls() == [installs, "--simulate T4:2", ""]
+    assert pod.calls() == ["upgrade", installs, "--simulate T4:2", ""]
     assert pod.group_names("cgpud", group) == []
     assert pod.group_names("cgpu-container-runtime-server", group) != []
     pod.node.path("/run/cgpu_km").mkdir()
@@ -353,9 +353,13 @@ def test_links_on_the_way(pod: Pod, link: str) -> None:
 
 @pytest.mark.root
 def test_a_link_to_the_record(pod: Pod) -> None:
-    """The bundle goes only once its commands have uninstalled, wherever the node keeps the record of them."""
+    """A bundle's commands upgrade, and uninstall before it goes, wherever the node keeps their record."""
     pod.node.run("ln", "-s", "/data/cgpu", "/var/lib/cgpu")
     pod.node.run("mkdir", "-p", "/data/cgpu")
-    for word in ("install", "uninstall"):
-        assert pod.run(word).returncode == 0
-    assert pod.calls()[-1] == "uninstall"
+    assert pod.run("install").returncode == 0
+    pod.calls()
+    make_bundle(pod.bundle, "2.0")
+    assert pod.run("install").returncode == 0
+    assert pod.calls()[0] == "upgrade"
+    assert pod.run("uninstall").returncode == 0
+    assert pod.calls() == ["uninstall"]
