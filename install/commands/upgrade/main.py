@@ -5,11 +5,14 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import os
 import sys
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+import psutil
 
 from cgpu import __version__, paths
 from cgpu.arguments import Parser
@@ -20,6 +23,7 @@ from cgpu.install.commands.upgrade import daemon, module
 from cgpu.install.places import EXPORTER, PUBLISHER, SERVER
 from cgpu.install.privilege import require_root
 from cgpu.install.runner import Runner, SystemRunner
+from cgpu.install.steps.systemd import NOT_LOADED
 from cgpu.kmod.daemon.places import Places
 from cgpu.node_files import below
 
@@ -28,6 +32,8 @@ if TYPE_CHECKING:
     from cgpu.kmod.daemon.program import Program
 
 ROOT = Path("/")
+#: the words by which services beside the engine are started
+SERVICES = frozenset({"exporter", "--publish"})
 
 
 def parser() -> argparse.ArgumentParser:
@@ -107,11 +113,28 @@ def _refuse_cold(containers: int, reserved: int, why: str) -> None:
 
 
 def _services(runner: Runner) -> None:
-    """Restart the services beside the engine with this version, where systemd runs them."""
+    """Restart the services beside the engine with this version where systemd runs them, and name others."""
     if below(ROOT, paths.SYSTEMD).is_dir():
         for name in (PUBLISHER, EXPORTER, SERVER):
-            # The status does not matter: a node without the unit has nothing to exchange.
-            runner.run(("systemctl", "try-restart", name))
+            done = runner.run(("systemctl", "try-restart", name))
+            # A node without the unit has nothing to exchange.
+            if done.status not in (0, NOT_LOADED):
+                print(f"To do: systemctl restart {name} ({done.last_line()})")
+    for pid, name, version in _of_other_versions():
+        print(f"To do: end process {pid} ({name}) of version {version}, and start it again")
+
+
+def _of_other_versions() -> Iterator[tuple[int, str, str]]:
+    """Yield number, name and version of services that run from the folder of another version of the bundle.
+
+    systemd does not run them, so that nothing has restarted them. A package's versions have one folder.
+    """
+    folder, own = os.path.split(paths.BUNDLE or "")
+    for process in psutil.process_iter() if own else ():
+        with contextlib.suppress(psutil.Error):
+            version = process.exe().removeprefix(f"{folder}/").partition("/")[0]
+            if version not in ("", own) and not SERVICES.isdisjoint(process.cmdline()):
+                yield process.pid, process.name(), version
 
 
 # --- the daemon ---

@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
+import subprocess
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -107,6 +109,49 @@ def test_what_runs_beside_the_engine(tmp_path: Path, monkeypatch: pytest.MonkeyP
         assert upgrade_command.main(["--run", str(tmp_path), *words]) == 0
     units = ("cgpu-smi-publish.service", "cgpu-exporter.service", "cgpu-container-runtime.service")
     assert ran == [f"systemctl try-restart {unit}" for unit in units]
+
+
+@pytest.mark.parametrize(("status", "said"), [(0, ""), (5, ""), (1, "cgpu-exporter")])
+def test_a_service_that_does_not_come_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured, status: int, said: str
+) -> None:
+    """A service that does not start with the new version is named, with why; one that is not there is not."""
+
+    class Systemctl:
+        def run(self, words: Sequence[str], timeout: float = 0) -> Done:
+            return Done(status if "exporter" in words[-1] else 0, "Job failed.\n")
+
+    monkeypatch.setattr(upgrade_command, "ROOT", tmp_path)
+    monkeypatch.setattr(upgrade_command, "SystemRunner", lambda *_: Systemctl())
+    (tmp_path / "run/systemd/system").mkdir(parents=True)
+    assert upgrade_command.main(["--run", str(tmp_path)]) == 0
+    lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("To do")]
+    assert lines == ([f"To do: systemctl restart {said}.service (Job failed.)"] if said else [])
+
+
+def test_what_runs_on_as_another_version(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    """Services of another version of the bundle that nobody restarts are named; other commands are not."""
+    versions = tmp_path / "opencgpu"
+    started = []
+    try:
+        for version, words in (("0.0.9", "exporter"), ("0.0.9", "run"), (__version__, "exporter")):
+            program = versions / version / "lib/loader"
+            if not program.exists():
+                program.parent.mkdir(parents=True)
+                shutil.copy("/bin/sh", program)
+            command = [str(program), "-c", "sleep 1000; exit", "cgpu", words]
+            started.append(subprocess.Popen(command, executable=program, start_new_session=True))
+        monkeypatch.setattr("cgpu.paths.BUNDLE", str(versions / __version__))
+        monkeypatch.setattr(upgrade_command, "ROOT", tmp_path)
+        assert upgrade_command.main(["--run", str(tmp_path)]) == 0
+    finally:
+        for one in started:
+            os.killpg(one.pid, signal.SIGKILL)
+            one.wait()
+    lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("To do")]
+    assert lines == [f"To do: end process {started[0].pid} (loader) of version 0.0.9, and start it again"]
 
 
 def test_same_version(daemon: Daemon, ask: Ask) -> None:
