@@ -17,7 +17,7 @@ import psutil
 from cgpu import __version__, paths
 from cgpu.arguments import Parser
 from cgpu.config import load as config
-from cgpu.errors import CgpuError, one_line
+from cgpu.errors import CgpuError, one_line, show
 from cgpu.install import drain, lock, signals
 from cgpu.install.commands.upgrade import daemon, module
 from cgpu.install.places import EXPORTER, PUBLISHER, SERVER
@@ -131,10 +131,17 @@ def _of_other_versions() -> Iterator[tuple[int, str, str]]:
     """
     folder, own = os.path.split(paths.BUNDLE or "")
     for process in psutil.process_iter() if own else ():
-        with contextlib.suppress(psutil.Error):
+        with contextlib.suppress(psutil.Error, OSError):
             version = process.exe().removeprefix(f"{folder}/").partition("/")[0]
-            if version not in ("", own) and not SERVICES.isdisjoint(process.cmdline()):
-                yield process.pid, process.name(), version
+            if version in ("", own) or _lies_elsewhere(process.pid, folder):
+                continue
+            if not SERVICES.isdisjoint(process.cmdline()):
+                yield process.pid, show(process.name()), show(version)
+
+
+def _lies_elsewhere(pid: int, folder: str) -> bool:
+    """Return whether a program is not of the bundle's file system: a container may have such a path, too."""
+    return os.stat(f"/proc/{pid}/exe").st_dev != os.stat(folder).st_dev
 
 
 # --- the daemon ---
