@@ -21,8 +21,7 @@ help:
 	@echo "make test-gpu  checks on a real GPU; says so and does nothing where there is none"
 	@echo "make build   virtual environment and C parts only"
 	@echo "make bundle  one folder that needs nothing of its node, as an archive, into dist/"
-	@echo "make deb     Debian packages, into dist/"
-	@echo "make rpm     rpm packages and their source package, into dist/"
+	@echo "make deb     the bundle as Debian packages, into dist/; make rpm: as rpm packages"
 	@echo "make image   both images of a cluster, by podman; REGISTRY=NAME stands before their names, BASE=IMAGE is their Debian"
 	@echo "make release KEY=SECRET.pem  all files of a release from its tag, with checksums and a signature, into dist/release"
 	@echo "make docs    the documentation site, into dist/docs; docs-pictures: draw its pictures of terminals anew"
@@ -101,10 +100,10 @@ bundle:
 	@install/packaging/build-bundle
 
 deb:
-	@scripts/build-deb
+	@install/packaging/build-packages deb
 
 rpm:
-	@scripts/build-rpm
+	@install/packaging/build-packages rpm
 
 image:
 	@REGISTRY=$(REGISTRY) scripts/kubernetes/build-image $(if $(BASE),--build-arg BASE=$(BASE))

@@ -8,6 +8,7 @@ import os
 # Where a bundle (install/packaging/build-bundle) has the package, as CGPU_BUNDLED of launcher.h.
 BUNDLED = "/lib/bundle/cgpu/"
 BUNDLE = __file__.partition(BUNDLED)[0] if BUNDLED in __file__ else None
+PACKAGED = "/usr/lib/opencgpu"  # the bundle of the Debian and rpm packages, whose units start its commands
 PROGRAMS = f"{BUNDLE}/bin" if BUNDLE else "/usr/bin"
 PYTHON = PROGRAMS + "/python3"  # of hook and launcher
 OPENSSL = PROGRAMS + "/openssl"

@@ -121,7 +121,7 @@ def _unit_files(context: Context, engine: dict[str, str]) -> list[Step]:
     wanted = {}
     for name, command in programs.items():
         in_package = any(below(context.root, f"{folder}/{name}").exists() for folder in PACKAGE_UNITS)
-        if not (in_package and command.startswith("/usr/bin/")):
+        if not (in_package and command.startswith(f"{paths.PACKAGED}/")):
             wanted[f"{UNITS}/{name}"] = our_files.unit(name, command).encode()
     return [UnitFiles("systemd", wanted)] if wanted else []
 
@@ -138,12 +138,11 @@ def _beside() -> list[Step]:
 def _sources(context: Context) -> Iterator[Step]:
     """Yield the step that puts the sources where dkms looks, as `make dkms-source` lays them out.
 
-    Debian's packages have them apart, in opencgpu-dkms, which puts them there itself; a bundle has them laid
-    out. Raises CgpuError.
+    The package opencgpu-dkms puts them there itself; a bundle has them laid out. Raises CgpuError.
     """
     place = f"{SOURCES}/{DKMS_NAME}-{__version__}"
-    if paths.BUNDLE is not None:
-        wanted = _files(Path(f"{paths.BUNDLE}/share/module{place}"), place)
+    if (laid_out := Path(f"{paths.BUNDLE}/share/module{place}")).exists():
+        wanted = _files(laid_out, place)
     elif not (KMOD / "module" / "Makefile").exists():
         if not below(context.root, f"{place}/dkms.conf").exists():
             install = install_command("opencgpu-dkms", context.node.software.family)

@@ -44,7 +44,7 @@ def whole_manual(_: Sphinx, name: str, source: list[str]) -> None:
     if name.startswith(MANUAL):
         file = name.removeprefix(MANUAL)
         program, _dot, section = file.rpartition(".")
-        text = man.page(file, source[0], "").split("\n\n", maxsplit=1)[1]
+        text = man.page(file, source[0]).split("\n\n", maxsplit=1)[1]
         source[0] = f"# {program}({section})\n\n" + HEADING.sub("##", text)
 
 

@@ -20,7 +20,8 @@ BUNDLE_STORE = ROOT / "kmod" / "build" / "bundles"
 RPM_STORE = ROOT / "kmod" / "build" / "rpm-packages"
 # A version of the same length, so that it can be put into compiled programs, too.
 OLD = re.sub(r"\d", "0", __version__)
-BUILD_S = 560  # rpm compiles everything anew; forty seconds where nothing else runs
+BUILD = ("install/packaging/build-packages",)
+BUILD_S = 560  # a minute where nothing else runs
 UNPACKAGED = ("tests/", "benchmarks/", ".github/")
 COMPILED = py_compile.PycInvalidationMode.UNCHECKED_HASH
 
@@ -30,13 +31,6 @@ class Packages(NamedTuple):
 
     daemon: Path
     module: Path
-
-
-class Rpms(NamedTuple):
-    """The rpm packages, and their sources."""
-
-    packages: Packages
-    source: Path
 
 
 def digest() -> str:
@@ -50,24 +44,23 @@ def digest() -> str:
     return whole.hexdigest()[:16]
 
 
-def packages() -> Packages:
-    return found(stored(STORE, "scripts/build-deb"))
-
-
 def bundle() -> Path:
     (archive,) = stored(BUNDLE_STORE, "install/packaging/build-bundle").glob("opencgpu-*.tar.gz")
     return archive
 
 
-def rpms() -> Rpms:
-    folder = stored(RPM_STORE, "scripts/build-rpm")
+def packages() -> Packages:
+    return found(stored(STORE, *BUILD, "deb", CGPU_BUNDLE=str(bundle())))
+
+
+def rpms() -> Packages:
+    folder = stored(RPM_STORE, *BUILD, "rpm", CGPU_BUNDLE=str(bundle()))
     (daemon,) = folder.glob("opencgpu-[0-9]*.x86_64.rpm")
     (module,) = folder.glob("opencgpu-dkms-*.noarch.rpm")
-    (source,) = folder.glob("opencgpu-[0-9]*.src.rpm")
-    return Rpms(Packages(daemon, module), source)
+    return Packages(daemon, module)
 
 
-def stored(store: Path, script: str) -> Path:
+def stored(store: Path, script: str, *words: str, **environment: str) -> Path:
     """Return the folder with what a script builds of the checkout as it is now."""
     folder = store / digest()
     with hold_lock(store / "lock"):
@@ -76,7 +69,7 @@ def stored(store: Path, script: str) -> Path:
                 shutil.rmtree(old)
             part = store / "part"
             shutil.rmtree(part, ignore_errors=True)
-            must([ROOT / script, part], {"DEB_BUILD_OPTIONS": "noautodbgsym"}, BUILD_S)
+            must([ROOT / script, *words, part], environment, BUILD_S)
             part.rename(folder)
     return folder
 

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Write the commands of the Debian and rpm packages, or of a bundle: launchers.py OUTDIR [PYTHON|--bundle].
+"""Write the commands of a bundle, which kmod/start runs: launchers.py OUTDIR.
 
-Each starts the distribution's Python with the package's folder in front of the standard library, and with
-nothing else: no site packages, no PYTHON variables, no folder of the caller's. cgpu-hook is in C. In a
-bundle kmod/start does that.
+Each puts the bundle's folder in front of the standard library, and nothing else: no site packages, no PYTHON
+variables, no folder of the caller's. cgpu-hook is in C.
 """
 
 from __future__ import annotations
@@ -12,31 +11,24 @@ import sys
 from importlib.metadata import distribution
 from pathlib import Path
 
-FOLDER = '"/usr/lib/opencgpu"'
-FOLDER_OF_BUNDLE = 'sys.prefix + "/lib/bundle"'
-BUNDLE = "--bundle"
-PYTHON = "/usr/bin/python3"
-TEXT = """#!{python} -IS
+TEXT = """#!python3 -IS
 import sys
-sys.path.insert(0, {folder})
+sys.path.insert(0, sys.prefix + "/lib/bundle")
 from {module} import {function}
 sys.exit({function}())
 """
 
 
-def main(target: Path, python: str = PYTHON) -> None:
+def main(target: Path) -> None:
     """Write one file for each command of the distribution."""
     target.mkdir(parents=True, exist_ok=True)
-    folder = FOLDER
-    if python == BUNDLE:
-        python, folder = "python3", FOLDER_OF_BUNDLE
     for entry in distribution("opencgpu").entry_points:
         if entry.name == "cgpu-hook":
             continue
         made = target / entry.name
-        made.write_text(TEXT.format(python=python, folder=folder, module=entry.module, function=entry.attr))
+        made.write_text(TEXT.format(module=entry.module, function=entry.attr))
         made.chmod(0o755)
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), *sys.argv[2:])
+    main(Path(sys.argv[1]))

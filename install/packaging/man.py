@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Write the manual pages as Markdown for go-md2man: man.py PAGES OUTDIR DATE.
+"""Make the manual pages in PAGES/roff anew, by go-md2man: man.py PAGES.
 
 PAGES (docs/man) has the pages' texts. In them @SYNOPSIS@, @OPTIONS@, @SUBCOMMANDS@ and @KEYS@ stand for what
-the parsers and the schema say. Without OUTDIR and DATE go-md2man makes the pages in PAGES/roff anew: those
-are in the wheel, for machines without that program.
+the parsers and the schema say.
 """
 
 from __future__ import annotations
@@ -111,7 +110,7 @@ def texts(pages: Path) -> dict[str, str]:
     return {path.name.removesuffix(".md"): path.read_text() for path in sorted(pages.glob("*.md"))}
 
 
-def page(name: str, text: str, date: str) -> str:
+def page(name: str, text: str) -> str:
     """Return a page's Markdown: with its title, and what the parsers say in place of the words for it."""
     program, _, section = name.rpartition(".")
     known = {**{f"cgpu-{one}": parser for one, parser in subcommands().items()}, **programs()}
@@ -120,26 +119,26 @@ def page(name: str, text: str, date: str) -> str:
     if program in known:
         text = text.replace("@SYNOPSIS@", synopsis(known[program]))
         text = text.replace("@OPTIONS@", options(known[program]))
-    return f'% {program.upper()} {section} "{date}" "OpenCGPU {__version__}" "OpenCGPU"\n\n{text}'
+    return f'% {program.upper()} {section} "" "OpenCGPU {__version__}" "OpenCGPU"\n\n{text}'
 
 
 def mark(text: str) -> str:
-    """Return the last line of a page in the wheel: a comment that tells which text the page was made of."""
+    """Return the last line of a page: a comment that tells which text the page was made of."""
     return f'.\\" Made by make man of a text with the SHA-256 {hashlib.sha256(text.encode()).hexdigest()}\n'
 
 
 def shipped(pages: Path) -> dict[Path, str]:
-    """Return the text of each page in the wheel, which has no date, by the path of the page."""
+    """Return the text of each page by the path of the page."""
     found = {}
     for name, text in texts(pages).items():
-        found[pages / "roff" / f"man{name.rpartition('.')[2]}" / name] = page(name, text, "")
+        found[pages / "roff" / f"man{name.rpartition('.')[2]}" / name] = page(name, text)
     return found
 
 
-def make_shipped(pages: Path) -> None:
-    """Make the pages in the wheel anew."""
+def main(pages: Path) -> None:
+    """Make all pages anew."""
     program = shutil.which("go-md2man") or sys.exit(
-        "man.py: go-md2man is not installed: scripts/bootstrap test"
+        "man.py: go-md2man is not installed: scripts/bootstrap release"
     )
     shutil.rmtree(pages / "roff", ignore_errors=True)
     for path, text in shipped(pages).items():
@@ -148,15 +147,5 @@ def make_shipped(pages: Path) -> None:
         path.write_text(done.stdout.rstrip("\n") + "\n" + mark(text))
 
 
-def main(pages: Path, target: Path, date: str) -> None:
-    """Write all pages."""
-    target.mkdir(parents=True, exist_ok=True)
-    for name, text in texts(pages).items():
-        (target / f"{name}.md").write_text(page(name, text, date))
-
-
 if __name__ == "__main__":
-    if len(sys.argv) == 2:
-        make_shipped(Path(sys.argv[1]))
-    else:
-        main(Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3])
+    main(Path(sys.argv[1]))

@@ -26,7 +26,7 @@ from packageurl import PackageURL
 
 from cgpu import __version__
 
-LOCKED = re.compile(r"^([\w.-]+)==(\S+)((?: --hash=sha256:[0-9a-f]{64})+)$", re.MULTILINE)
+LOCKED = re.compile(r"^([\w.-]+)==(\S+)((?: \\\n    --hash=sha256:[0-9a-f]{64})+)$", re.MULTILINE)
 DEBIAN = re.compile(r"opencgpu/[^/]+/share/doc/([^/]+)/version")
 HASH = HashAlgorithm.SHA_256
 
@@ -48,7 +48,7 @@ def main(name: str, lock: str, bundle: str | None = None) -> None:
 
 def python_packages(lock: str) -> Iterator[Component]:
     for name, version, hashes in LOCKED.findall(lock):
-        found = [HashType(alg=HASH, content=one.partition(":")[2]) for one in hashes.split()]
+        found = [HashType(alg=HASH, content=one) for one in re.findall(r"sha256:(\w+)", hashes)]
         purl = PackageURL("pypi", None, name.lower().replace("_", "-"), version)
         yield make_component(name, version, purl, found)
 

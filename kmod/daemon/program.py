@@ -42,7 +42,7 @@ class Program:
 def own() -> Program:
     """Return the very package that runs here, from wherever it was started.
 
-    A process that runs without site packages, as the Debian package's commands do, starts the daemon so too.
+    A process that runs without site packages, as a bundle's commands do, starts the daemon so too.
     """
     path = str(Path(cgpu.__file__).resolve().parent.parent)
     isolated = ("-S",) if sys.flags.no_site else ()

@@ -105,9 +105,10 @@ def test_arguments(folder: Path) -> None:
 
 def test_lock(folder: Path, repository: Path) -> None:
     """The image has each library that a cluster needs, by its hash; if not, run: scripts/lock-bundled."""
-    lines = [one for one in (folder / "bundled.txt").read_text().splitlines() if not one.startswith("#")]
-    assert all(re.fullmatch(r"[\w.-]+==\S+( --hash=sha256:[0-9a-f]{64})+", one) for one in lines)
-    pinned = dict(one.split(" ")[0].lower().replace("_", "-").split("==") for one in lines)
+    text = (folder / "bundled.txt").read_text()
+    found = re.findall(r"^([\w.-]+)==(\S+) \\\n    --hash=sha256:", text, re.MULTILINE)
+    pinned = {name.lower(): version for name, version in found}
+    assert len(pinned) == text.count("==")
     project = tomllib.loads((repository / "pyproject.toml").read_text())["project"]
     extras = project["optional-dependencies"]
     for one in map(Requirement, (*extras["kubernetes"], *extras["kubectl"])):

@@ -12,7 +12,7 @@ import pytest
 
 from tests.install.packaging.machine import Machine
 from tests.install.packaging.test_deb_node import PROBE, assert_refused, lasting_slice, pid_of
-from tests.packages import Rpms
+from tests.packages import Packages
 
 # The first test builds the packages.
 pytestmark = [pytest.mark.root, pytest.mark.slow, pytest.mark.timeout(600)]
@@ -26,20 +26,15 @@ def install(machine: Machine, package: Path, *options: str) -> str:
     return machine.run(*RPM, "--upgrade", *options, f"/tmp/{package.name}")
 
 
-def left(machine: Machine) -> list[str]:
-    """Return what is not as it was, without a folder that belongs to every Fedora and RHEL."""
-    return [name for name in machine.changes() if name != "usr/share/licenses"]
-
-
 def remove(machine: Machine, name: str = "opencgpu") -> subprocess.CompletedProcess[str]:
     return machine.attempt(*RPM, "--erase", name)
 
 
 @pytest.fixture(scope="module")
-def rpm_node(rpms: Rpms) -> Iterator[Machine]:
+def rpm_node(rpms: Packages) -> Iterator[Machine]:
     """Make a machine that has the package opencgpu."""
     made = Machine()
-    install(made, rpms.packages.daemon)
+    install(made, rpms.daemon)
     yield made
     made.end()
 
@@ -52,9 +47,9 @@ def engine(rpm_node: Machine) -> Iterator[Machine]:
     rpm_node.attempt("cgpud", "--stop", "--force")
 
 
-def test_nothing_left(rpms: Rpms, machine: Machine) -> None:
+def test_nothing_left(rpms: Packages, machine: Machine) -> None:
     """The installation starts nothing; after use and removal nothing is left, but what somebody wrote."""
-    install(machine, rpms.packages.daemon)
+    install(machine, rpms.daemon)
     assert not machine.path("/run/cgpu").exists()
     assert [name for name in machine.changes() if name.startswith("etc/")] == []
     machine.run("cgpud", "--simulate", "T4")
@@ -66,15 +61,15 @@ def test_nothing_left(rpms: Rpms, machine: Machine) -> None:
     machine.path("/etc/cgpu/config.yaml").write_text("policy: 2\n")
     assert remove(machine).returncode == 0
     assert not machine.path("/run/cgpu/control.sock").exists()
-    assert left(machine) == ["etc/cgpu", "etc/cgpu/config.yaml"]
+    assert machine.changes() == ["etc/cgpu", "etc/cgpu/config.yaml"]
 
 
-def test_beside_a_slice(rpms: Rpms, engine: Machine) -> None:
+def test_beside_a_slice(rpms: Packages, engine: Machine) -> None:
     """While a slice is in use the package stays; a new one leaves engine and slices alone."""
     before = pid_of(engine)
     with lasting_slice(engine) as process:
         done = remove(engine)
-        said = install(engine, rpms.packages.daemon, "--force")
+        said = install(engine, rpms.daemon, "--force")
         still = process.poll()
     assert_refused(done, "1 slices are in use; stop their containers: cgpu-smi")
     assert "to exchange it: cgpu upgrade" in said
@@ -83,12 +78,12 @@ def test_beside_a_slice(rpms: Rpms, engine: Machine) -> None:
     assert engine.run(*RPM, "--verify", "opencgpu") == ""
 
 
-def test_module_package(rpms: Rpms, machine: Machine) -> None:
+def test_module_package(rpms: Packages, machine: Machine) -> None:
     """The module's package gives its sources to dkms, again at each installation, and takes them back."""
     # Without kernels there is nothing to build; tests/module builds the same sources.
     machine.run("mount", "-t", "tmpfs", "tmpfs", "/lib/modules")
     for options in ((), ("--force",)):
-        install(machine, rpms.packages.module, *options)
+        install(machine, rpms.module, *options)
         assert machine.run("dkms", "status", "opencgpu").startswith("opencgpu/0.1.0: added")
     assert remove(machine, "opencgpu-dkms").returncode == 0
-    assert left(machine) == []
+    assert machine.changes() == []

@@ -16,6 +16,7 @@ from tests.vm.harness.machine import Machine
 from tests.vm.harness.process import Finished
 
 Begin = Callable[[], Machine]
+PYTHON, PROGRAM = "/usr/lib/opencgpu/bin/python3", "/usr/lib/opencgpu/lib/programs/python3"
 IMAGE = "probe"
 BUILD_S = count(300, 3600)
 COMMAND_S = 300
@@ -189,7 +190,7 @@ def starts_without_python(node: PackagedNode) -> None:
     assert node.unit(socket) == "enabled active"
     slices(node)
     eventually(lambda: node.unit(service).endswith(" active"), "the socket starts the server", EVENTUALLY_S)
-    node.run("mv", "/usr/bin/python3", "/usr/bin/python3.away")
+    node.run("mv", PROGRAM, f"{PROGRAM}.away")
     try:
         # A slow machine's server may not be ready in time for one of them.
         eventually(
@@ -199,7 +200,7 @@ def starts_without_python(node: PackagedNode) -> None:
         assert not node.unit(service).endswith(" active")
         assert node.probe("info").returncode != 0
     finally:
-        node.run("mv", "/usr/bin/python3.away", "/usr/bin/python3")
+        node.run("mv", f"{PROGRAM}.away", PROGRAM)
     node.probe("info").check()
     node.run("systemctl", "start", socket)
 
@@ -218,7 +219,7 @@ def exports(node: PackagedNode, again: Callable[[], object]) -> None:
     assert node.unit("cgpu-exporter") == "disabled inactive"
     node.run("cgpu", "config", "set", "log_format", "journal", "--apply")
     node.run("systemctl", "enable", "--now", "cgpu-exporter")
-    scrape = ("/usr/bin/python3", "-c", SCRAPE)
+    scrape = (PYTHON, "-c", SCRAPE)
     eventually(
         lambda: 'name="load"' in node.attempt(*scrape).stdout,
         "a scrape has a container by name",

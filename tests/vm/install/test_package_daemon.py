@@ -32,6 +32,9 @@ def status(node: PackagedNode) -> dict[str, Any]:
 def serves(node: PackagedNode, version: str) -> int:
     """See that cgpud runs by its unit, and limits; return its process."""
     assert node.unit("cgpud") == "enabled active"
+    # The package's own unit serves; there is no copy in /etc.
+    unit = node.run("systemctl", "show", "--value", "--property", "FragmentPath", "cgpud")
+    assert unit.strip() in ("/lib/systemd/system/cgpud.service", "/usr/lib/systemd/system/cgpud.service")
     found = status(node)
     assert found["version"] == version
     pid = int(node.run("systemctl", "show", "--value", "--property", "MainPID", "cgpud"))
