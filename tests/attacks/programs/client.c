@@ -120,6 +120,8 @@ uint32_t client_group(struct session *session, uint32_t device, uint32_t handle,
 }
 
 #define CHANNEL_ENTRIES 64u
+#define USERD 0x5c000001u
+#define USERD_BYTES 4096u
 
 uint32_t client_channel(struct session *session, uint32_t parent, uint32_t handle, uint8_t params[CLIENT_PARAMS])
 {
@@ -128,6 +130,11 @@ uint32_t client_channel(struct session *session, uint32_t parent, uint32_t handl
 
 	put32(params, at->engineType, NV2080_ENGINE_TYPE_GR0);
 	put32(params, at->gpFifoEntries, CHANNEL_ENTRIES);
+	if (!get32(params, at->hUserdMemory)) {
+		/* The second channel finds the first one's. Driver 595 makes no channel without USERD of its client. */
+		client_host_memory(session, USERD, USERD_BYTES);
+		put32(params, at->hUserdMemory, USERD);
+	}
 	return session_alloc(session, parent, TURING_CHANNEL_GPFIFO_A, params, at->bytes, &handle);
 }
 
