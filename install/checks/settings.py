@@ -8,8 +8,9 @@ import os
 
 from cgpu.install.checks.finding import Finding, ok, problem, skipped, warning
 from cgpu.install.node.facts.settings import Entry
+from cgpu.install.node.facts.software import Program
 from cgpu.install.node.report import NodeReport
-from cgpu.runtime_config.engines.containerd import CDI, HAS_CDI, KNOWS_CDI, PATH, PROGRAM
+from cgpu.runtime_config.engines.containerd import CDI, HAS_CDI, KNOWS_CDI, PROGRAM
 from cgpu.runtime_config.engines.engine import RUNTIME_NAME as NAME
 from cgpu.runtime_config.engines.registry import ENGINES
 from cgpu.runtime_config.oci_runtime.lowlevel import LAUNCHER
@@ -65,30 +66,47 @@ def _is_ours(path: str) -> bool:
     return not os.path.exists(LAUNCHER) or filecmp.cmp(path, LAUNCHER, shallow=False)
 
 
+POD_DEVICES = "pod-devices"
+
+
 def pod_devices(now: NodeReport) -> list[Finding]:
     """Whether containers of pods get what their claims were given: the kubelet says it by CDI devices."""
-    check, containerd = "pod-devices", now.node.software.engine("containerd")
-    entries = [one for one in now.settings if one.engine == "containerd"]
     if not now.node.software.kubelet:
-        return skipped(check, "no kubelet has had pods here")
-    if containerd is None or all(one.runtime is None for one in entries):
-        return skipped(check, f"containerd does not know the runtime {NAME}")
+        return skipped(POD_DEVICES, "no kubelet has had pods here")
+    ours = {one.engine for one in now.settings if one.runtime is not None}
+    here = [one for one in now.node.software.engines if one.name in ours and _is_containerd(one.name)]
+    if not here:
+        return skipped(POD_DEVICES, f"no containerd here knows the runtime {NAME}")
+    return [finding for one in here for finding in _devices_by(one, now)]
+
+
+def _is_containerd(name: str) -> bool:
+    return ENGINES[name].program == PROGRAM
+
+
+def _devices_by(containerd: Program, now: NodeReport) -> list[Finding]:
+    """Whether one containerd, alone or brought by a node's software, gives pods their CDI devices."""
+    name, engine = containerd.name, ENGINES[containerd.name]
+    entries = [one for one in now.settings if one.engine == name]
     version = numbers(containerd.version)
     if not version:
-        return skipped(check, f"{containerd.path}: its version is not known")
+        return skipped(POD_DEVICES, f"{containerd.path}: its version is not known")
+    program = f"{'' if name == PROGRAM else f'{name}: '}containerd {containerd.version}"
     said = next((one for one in reversed(entries) if one.cdi is not None), None)
     on = said.cdi if said is not None else version >= HAS_CDI
     if on and version >= KNOWS_CDI:
-        return ok(check, f"containerd {containerd.version} gives pods the devices of their claims")
-    why, fix = f"containerd {containerd.version} knows no CDI", "install containerd 2.0 or newer"
+        return ok(POD_DEVICES, f"{program} gives pods the devices of their claims")
+    why, fix = f"{program} knows no CDI", "install a version with containerd 2.0 or newer"
     if version >= KNOWS_CDI:
-        file = said.file if said is not None else PATH
-        why = f"containerd {containerd.version} has CDI off"
-        fix = f"in {file}, in the table of CRI: {CDI} = true; systemctl restart containerd"
+        # Software of a node makes its file anew, with what lies in its folder.
+        usual = said.file if said is not None else engine.path
+        place = engine.folders[0] if engine.is_part and engine.folders else usual
+        why = f"{program} has CDI off"
+        fix = f"in {place}, in the table of CRI: {CDI} = true; {' '.join(engine.reload())}".rstrip("; ")
     text = f"{why}: containers of pods with a claim start without a GPU"
     # There pods can still ask by variables.
     variables = now.in_force is not None and now.in_force.pod_variables
-    return warning(check, text, fix) if variables else problem(check, text, fix)
+    return warning(POD_DEVICES, text, fix) if variables else problem(POD_DEVICES, text, fix)
 
 
 def default(now: NodeReport) -> list[Finding]:

@@ -303,41 +303,6 @@ def test_settings(tmp_path: Path, entries: tuple[Entry, ...], expected: set[tupl
     assert faults(settings.registered(node_report(tmp_path, settings=entries))) == expected
 
 
-@pytest.mark.parametrize(
-    ("version", "cdi", "variables", "verdict"),
-    [
-        ("1.6.20", None, False, "problem"),
-        ("1.6.20", True, False, "problem"),
-        ("1.6.20", None, True, "warning"),
-        ("1.7.24", None, False, "problem"),
-        ("1.7.24", True, False, "ok"),
-        ("2.1.4", None, False, "ok"),
-        ("2.1.4", False, False, "problem"),
-        (None, None, False, "skipped"),
-    ],
-)
-def test_devices_of_pods(
-    tmp_path: Path, version: str | None, cdi: bool | None, variables: bool, verdict: str
-) -> None:
-    """A node of Kubernetes whose containerd drops CDI devices is refused: its pods would have no GPU."""
-    now = replace(
-        node_report(tmp_path, in_force=Effective(pod_variables=variables)),
-        settings=(
-            Entry("containerd", "/etc/containerd/config.toml", cdi=cdi),
-            Entry("containerd", "/etc/containerd/conf.d/cgpu.toml", LAUNCHER),
-        ),
-    )
-    software = replace(now.node.software, kubelet=True, engines=(tool("containerd", version),))
-    now = replace(now, node=replace(now.node, software=software))
-    found = settings.pod_devices(now)
-    assert only_verdict(found) == verdict
-    if verdict in ("problem", "warning"):
-        (one,) = found
-        assert one.text.endswith("containers of pods with a claim start without a GPU")
-        assert ("enable_cdi = true" in one.fix) == (version != "1.6.20")
-    assert only_verdict(settings.pod_devices(replace(now, settings=now.settings[:1]))) == "skipped"
-
-
 def test_a_kubelet_is_seen(tmp_path: Path) -> None:
     """A machine is a node of Kubernetes when a kubelet has had pods there."""
     now = node_report(tmp_path)
