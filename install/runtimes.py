@@ -4,13 +4,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from cgpu import suggest
 from cgpu.errors import CgpuError, show
+from cgpu.install.node.facts import programs
 from cgpu.install.steps.step import Context
 from cgpu.runtime_config.engines.registry import ENGINES
 
-KUBERNETES = ("kubernetes", "k8s", "kubelet")
+#: in --runtimes: the engine by which the node's kubelet runs pods
+KUBELET = "kubelet"
+KUBERNETES = ("kubernetes", "k8s")
+ENDPOINT = ("--container-runtime-endpoint",)
 
 
 def choose(context: Context, given: Sequence[str] | None) -> tuple[str, ...]:
@@ -20,6 +25,7 @@ def choose(context: Context, given: Sequence[str] | None) -> tuple[str, ...]:
             if not engine.is_present(context.root) and (absent := engine.absence(context.root)):
                 context.note(f"warning: {name}: {absent}")
         return automatic(_here(context))
+    given = [_of_kubelet(context) if name == KUBELET else name for name in given]
     for name in given:
         if name not in context.engines:
             raise CgpuError(f"--runtimes {show(name)}: {_meant(context, name)}")
@@ -40,9 +46,36 @@ def _meant(context: Context, name: str) -> str:
     if len(parts) > 1 and all(part in known for part in parts):
         return f"names have commas between them, and no blanks: {','.join(parts)}"
     if name.lower() in KUBERNETES:
-        return "name the container engine of the node; did you mean containerd or crio?"
+        return f"did you mean {KUBELET}, for the engine of this node's kubelet?"
     meant = suggest.expected(name, known, "see: cgpu install --help")
     return f"there is no such container engine; here are {', '.join(_here(context)) or 'none'}; {meant}"
+
+
+def _of_kubelet(context: Context) -> str:
+    """Return the engine that the kubelet uses. Raises CgpuError where that is not known.
+
+    A node's software brings its own for its kubelet. Else it is the only one, or a kubelet's option names it.
+    """
+    here = [one for one in context.engines.values() if one.kubelet_socket and one.is_present(context.root)]
+    found = [one for one in here if one.is_part] or here
+    if len(found) > 1:
+        named = _endpoint(context.root)
+        found = [one for one in found if one.kubelet_socket == named] or found
+    if len(found) == 1:
+        return found[0].name
+    names = ", ".join(one.name for one in found) or ", ".join(_here(context)) or "none"
+    known = ", ".join(name for name, one in ENGINES.items() if one.kubelet_socket)
+    raise CgpuError(
+        f"--runtimes {KUBELET}: which engine the kubelet uses is not known; here are {names}; "
+        f"expected the name of one: {known}"
+    )
+
+
+def _endpoint(root: Path) -> str:
+    """Return the socket that the kubelet was started with; empty where no option names one."""
+    pids = [one.pid for one in programs.processes(root) if one.program == KUBELET]
+    given = next(filter(None, (programs.option(root, pid, ENDPOINT) for pid in pids)), "")
+    return given.removeprefix("unix://").replace("/var/run/", "/run/", 1)
 
 
 def _here(context: Context) -> list[str]:

@@ -52,7 +52,8 @@ def parser() -> argparse.ArgumentParser:
     )  # fmt: skip
     found.add_argument(
         "--runtimes", metavar="NAMES",
-        help=f"container engines to tell, with commas: {','.join(ENGINES)} (default: those that are here)",
+        help=f"container engines to tell, with commas: {','.join(ENGINES)}, or kubelet for the one that runs "
+        "this node's pods (default: those that are here)",
     )  # fmt: skip
     found.add_argument(
         "--default-runtime",

@@ -217,6 +217,10 @@ class Containerd(ContainerEngine):
     def settings_files(self) -> tuple[str, ...]:
         return self.path, *self.folders
 
+    @property
+    def kubelet_socket(self) -> str:
+        return self.socket
+
     def is_present(self, root: Path) -> bool:
         """Return whether containerd is there and its CRI plugin on: docker's own packages switch that off."""
         path = below(root, self.path)

@@ -57,6 +57,10 @@ class Crio(ContainerEngine):
     def settings_files(self) -> tuple[str, ...]:
         return MAIN, str(Path(PATH).parent)
 
+    @property
+    def kubelet_socket(self) -> str:
+        return SOCKET
+
     def is_present(self, root: Path) -> bool:
         """Return whether crio or its settings are there."""
         places = (self.main, str(Path(self.path).parent))

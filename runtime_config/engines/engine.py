@@ -89,6 +89,11 @@ class ContainerEngine(ABC):
         """Return files that have its settings, and folders of such files, in the order of reading."""
         return (self.path,) if self.path else ()
 
+    @property
+    def kubelet_socket(self) -> str:
+        """Return the socket by which a kubelet reaches it; empty for an engine of no kubelet."""
+        return ""
+
     @abstractmethod
     def is_present(self, root: Path) -> bool:
         """Return whether the engine, or settings of it, are on this machine."""

@@ -227,7 +227,7 @@ def test_life_of_a_node(pod: Pod) -> None:
     assert done.stdout.endswith("node-installer: 1.0 is set up\nwaits\n")
     assert pod.calls() == ["upgrade", "install --engine auto --runtimes containerd,docker"]
     assert "OF_THE_POD" not in pod.node.path(f"{CALLS}.environment").read_text()
-    again = ["upgrade", "install --engine auto --runtimes containerd"]
+    again = ["upgrade", "install --engine auto --runtimes kubelet"]
     # Files of others in the folder stay.
     pod.node.path("/opt/opencgpu/lib").mkdir()
     for version, there in (
@@ -265,7 +265,7 @@ def test_a_daemon_of_a_pod(pod: Pod, group: Path) -> None:
     own = {"CGPU_STARTED_BY": "pod", "CGPU_SIMULATE": "T4:2"}
     done = pod.run("install", group, **own)
     assert done.returncode == 0, done.stdout
-    installs = "install --engine daemon --no-units --runtimes containerd"
+    installs = "install --engine daemon --no-units --runtimes kubelet"
     assert pod.calls() == ["upgrade", installs, "--simulate T4:2", ""]
     assert pod.group_names("cgpud", group) == []
     assert pod.group_names("cgpu-container-runtime-server", group) != []
