@@ -14,7 +14,7 @@ from cgpu.sizes import MIB
 class Card:
     """One GPU. mib: its memory; reserved: bytes that shares hold; policy: how its time is divided.
 
-    lost: the driver no longer reaches it.
+    lost: the driver no longer reaches it. minor: the number in the name of its node, /dev/nvidiaN.
     """
 
     index: int
@@ -26,6 +26,7 @@ class Card:
     reserved: int
     mig: bool
     lost: bool = False
+    minor: int = 0
 
     @property
     def device(self) -> str:
@@ -50,6 +51,7 @@ def _card(tree: Tree, index: int) -> Card:
         reserved=sum(one.slice.memsize for one in tree.reserved(index)),
         mig=tree.read(folder, "mig") == "1",
         lost=_is_lost(tree, index),
+        minor=tree.read_int(folder, "minor"),
     )
 
 

@@ -62,7 +62,12 @@ class FakeEngine:
 
     def read_int(self, gpu: str, entry: str) -> int:
         card = self.cards[int(gpu)]
-        return {"memtotal": card.mib << 20, "max_inst": card.max_inst, "policy": card.policy}[entry]
+        return {
+            "memtotal": card.mib << 20,
+            "max_inst": card.max_inst,
+            "policy": card.policy,
+            "minor": card.minor,
+        }[entry]
 
     def gpu_stat(self, gpu: int) -> FakeStat:
         return FakeStat(int(self.cards[gpu].lost))

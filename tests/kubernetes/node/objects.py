@@ -15,7 +15,7 @@ NODE = "node-1"
 CLAIM = "11111111-2222-3333-4444-555555555555"
 POD = "99999999-2222-3333-4444-555555555555"
 T4 = Card(0, "GPU-afcd1d7b-0000-0000-0000-000000000000", "Tesla T4", 15109, 20, 1, 0, mig=False)
-SECOND = Card(1, "GPU-bbbb1d7b-0000-0000-0000-000000000000", "Tesla T4", 15109, 20, 1, 0, mig=False)
+SECOND = Card(1, "GPU-bbbb1d7b-0000-0000-0000-000000000000", "Tesla T4", 15109, 20, 1, 0, mig=False, minor=1)
 
 
 def share_id(number: int) -> str:

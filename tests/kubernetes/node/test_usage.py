@@ -21,7 +21,15 @@ from tests.grants import OTHERS
 CLAIM = ClaimName("team", "six", "11111111-0000-4000-8000-000000000000")
 SHARE, OTHER, UNKNOWN = (f"{digit}0000000-0000-4000-8000-000000000000" for digit in "abc")
 CONTAINER = "0123456789ab" + "0" * 52
-FACTS = {"uuid": "GPU-A", "name": "Tesla T4", "memtotal": 15109 * MIB, "max_inst": 20, "policy": 1, "mig": 0}
+FACTS = {
+    "uuid": "GPU-A",
+    "name": "Tesla T4",
+    "memtotal": 15109 * MIB,
+    "max_inst": 20,
+    "policy": 1,
+    "mig": 0,
+    "minor": 0,
+}
 
 
 def put(folder: Path, entries: Mapping[str, object]) -> None:
