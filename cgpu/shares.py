@@ -78,33 +78,50 @@ class Share:
 
 def read(share: str, folder: str = paths.SHARES) -> Share:
     """Read the file of a share. Raises CgpuError; MissingShareError where there is none."""
-    path = _path(share, folder)
     try:
-        raw = _read(share, folder)
+        document = read_document(share, folder)
     except FileNotFoundError as error:
         raise MissingShareError(
-            f"share {share}: it is not on this node, or its claim has ended ({path}: {error.strerror})"
+            f"share {share}: it is not on this node, or its claim has ended ({_path(share, folder)}: "
+            f"{error.strerror})"
         ) from error
+    return parse(document, share, _path(share, folder))
+
+
+def read_document(name: str, folder: str) -> object:
+    """Read a JSON file that root alone can have written. Raises CgpuError, FileNotFoundError.
+
+    name: its name without the end: a share's id, or a pod's UID, which has the same form.
+    """
+    path = _path(name, folder)
+    try:
+        raw = _read(name, folder)
+    except FileNotFoundError:
+        raise
     except OSError as error:
         raise CgpuError(f"{path}: cannot be read ({error.strerror})") from error
     try:
-        document = loads(raw, UniqueContext)
+        return loads(raw, UniqueContext)
     except ValueError as error:
         raise CgpuError(f"{path}: is not JSON ({error}); expected the file of a share") from error
-    return parse(document, share, path)
 
 
 def write(share: Share, folder: str = paths.SHARES) -> None:
     """Put the file of a share in place, all at once and for good. Raises CgpuError."""
+    document = share.to_dict()
+    parse(document, share.share, _path(share.share, folder))
+    write_document(share.share, document, folder)
+
+
+def write_document(name: str, document: object, folder: str) -> None:
+    """Put a JSON file in place that read_document() can read. Raises CgpuError."""
     import json
     from pathlib import Path
 
     from cgpu.replace import Meta
     from cgpu.replace import write as put
 
-    path = _path(share.share, folder)
-    document = share.to_dict()
-    parse(document, share.share, path)
+    path = _path(name, folder)
     raw = json.dumps(document).encode()
     if len(raw) > MAX_BYTES:
         raise CgpuError(f"{path}: {len(raw)} bytes; expected at most {MAX_BYTES}")

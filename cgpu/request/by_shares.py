@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Allocation of a container with shares: what Kubernetes has given to it, and nothing that it asks for.
 
-A variable of the container's environment says which shares. The image may have set or forged it, so it counts
-only where root's file of the share names the container's pod and the container.
+A variable of the container's environment says which shares, or root's file of its pod (cgpu/pod_shares.py).
+The image may have set or forged a variable, so a share counts only where root's file of the share names the
+container's pod and the container.
 """
 
 from __future__ import annotations
@@ -19,19 +20,20 @@ if TYPE_CHECKING:
     from cgpu.client.tree import Gpu
     from cgpu.request.grants import Grant
     from cgpu.request.pod import Pod
-    from cgpu.request.spec import Words
+    from cgpu.request.request import Request
     from cgpu.shares import Share
 
 
-def work_out(words: Words, pod: Pod, gpus: Sequence[Gpu]) -> tuple[tuple[Grant, ...], tuple[str, ...]]:
+def work_out(request: Request, pod: Pod, gpus: Sequence[Gpu]) -> tuple[tuple[Grant, ...], tuple[str, ...]]:
     """Return the grants and the UUIDs of a container's shares on the node's GPUs, in the order of the cards.
 
     pod: of the container, which is certain. Raises CgpuError.
     """
-    found = [_share(share, pod, paths.SHARES) for share in words.shares]
+    words = request.words
+    found = [_share(share, pod, paths.SHARES) for share in request.shares]
     grants, uuids = _merged(found, gpus)
     # The shares' devices set `void`. An edited specification has the GPUs themselves.
-    if words.vendor not in (*VENDOR_NOTHING, ",".join(uuids)):
+    if words.shares and words.vendor not in (*VENDOR_NOTHING, ",".join(uuids)):
         raise CgpuError(
             f"{VENDOR}={show(words.vendor)}: the container has the share {words.shares[0]}, whose device "
             "sets this to void; leave it out"

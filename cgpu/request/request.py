@@ -6,6 +6,7 @@ docs/variables.md has the rules. What a request gets on the node's cards is in r
 
 from __future__ import annotations
 
+from cgpu import paths
 from cgpu.errors import CgpuError
 from cgpu.request.names import NAMES, share_variable
 from cgpu.request.spec import VENDOR, VENDOR_NOTHING, is_closed
@@ -14,11 +15,16 @@ from cgpu.slice import BESIDE_MEMORY
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from cgpu.config.effective import Effective
     from cgpu.request.pod import Pod
     from cgpu.request.spec import Words
 
 FORBIDDEN = "slicing cannot be switched off on this node (allow_disable: false in /etc/cgpu/config.yaml)"
+
+# How the variables begin that device plugins of other systems set, beside NVIDIA_VISIBLE_DEVICES.
+OF_DEVICE_PLUGINS = ("ALIYUN_COM_GPU_MEM_", "CGPU_DISABLE", "CUDA_DEVICE_")
 
 
 class Request:
@@ -26,10 +32,11 @@ class Request:
 
     words: what names the GPUs, the weight and the priority. amount: of memory; None: the node's
     default_memsize decides, and where that is 0 refusal says why the container does not start, None: it has
-    no slice. pod: of a container with shares, which are its whole request; None for any other.
+    no slice. pod: of a container with shares, which are its whole request; None for any other. shares: their
+    ids.
     """
 
-    __slots__ = ("amount", "pod", "refusal", "words")
+    __slots__ = ("amount", "pod", "refusal", "shares", "words")
 
     def __init__(
         self,
@@ -37,11 +44,13 @@ class Request:
         amount: SourcedValue | None = None,
         refusal: CgpuError | None = None,
         pod: Pod | None = None,
+        shares: tuple[str, ...] = (),
     ) -> None:
         self.words = words
         self.amount = amount
         self.refusal = refusal
         self.pod = pod
+        self.shares = shares
 
     def is_by_default(self) -> bool:
         """Return whether only the node's default_memsize decides how much memory it is."""
@@ -64,8 +73,9 @@ def decide(words: Words, config: Effective) -> Request | None:
     Raises CgpuError when the container would have a GPU unsliced where the node forbids that, and when it
     says something of a slice, and gets none because nothing says how large.
     """
-    if words.shares:
-        return _request_by_shares(words)
+    given = _request_by_shares(words) if words.shares else _request_by_pod(words, config)
+    if given is not None:
+        return given
     if is_closed(words.pod, config):
         _refuse_words(words)
     named = _naming(words)
@@ -99,7 +109,26 @@ def _request_by_shares(words: Words) -> Request:
         raise said.refuse(
             f"the container has the share {words.shares[0]}, whose claim says what it gets; leave this out"
         )
-    return Request(words, pod=pod)
+    return Request(words, pod=pod, shares=words.shares)
+
+
+def _request_by_pod(words: Words, config: Effective) -> Request | None:
+    """Return the request of a container that names a GPU, where another scheduler decides what it gets.
+
+    What its variables say counts for nothing: a device plugin writes them, and the pod's own come after. None
+    where no other scheduler decides. Raises CgpuError.
+    """
+    pod = words.pod
+    if pod is None or not pod.uid or pod.sandbox or is_silent(words) or not is_closed(pod, config):
+        return None
+    from cgpu import pod_shares
+
+    if not pod_shares.is_on(paths.SHARES):
+        return None
+    said = next((one for one in _all_asking(words) if not one.source.startswith(OF_DEVICE_PLUGINS)), None)
+    if said is not None:
+        raise said.refuse("the cluster's scheduler says what this pod gets on this node; leave this out")
+    return Request(words, pod=pod, shares=pod_shares.await_shares(pod.uid, pod.container))
 
 
 def _pod_of_shares(words: Words) -> Pod:
@@ -129,10 +158,13 @@ def _refuse_words(words: Words) -> None:
 
 def _asking(words: Words) -> SourcedValue | None:
     """Return the word that asks for a GPU, other than NVIDIA_VISIBLE_DEVICES; None where none does."""
-    found = next(filter(None, (getattr(words, key) for key in (*NAMES, "empty"))), None)
-    if found is None and words.nodes is not None and words.nodes.by_words:
-        return SourcedValue(words.nodes.label, words.nodes.text)
-    return found
+    return next(_all_asking(words), None)
+
+
+def _all_asking(words: Words) -> Iterator[SourcedValue]:
+    yield from filter(None, (getattr(words, key) for key in (*NAMES, "empty")))
+    if words.nodes is not None and words.nodes.by_words:
+        yield SourcedValue(words.nodes.label, words.nodes.text)
 
 
 def _naming(words: Words) -> SourcedValue | None:

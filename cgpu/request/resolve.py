@@ -85,8 +85,8 @@ def resolve(request: Request, gpus: Sequence[Gpu], config: Effective) -> Allocat
     if request.pod is not None:
         from cgpu.request.by_shares import work_out
 
-        grants, uuids = work_out(words, request.pod, gpus)
-        return Allocation(grants, (), uuids, words.shares)
+        grants, uuids = work_out(request, request.pod, gpus)
+        return Allocation(grants, (), uuids, request.shares)
     if not gpus:
         raise CgpuError("a slice is asked for, but the engine knows no GPU: see cgpu-smi")
     sliced, passthrough = _devices(request, gpus, config)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from cgpu import paths
 from cgpu.errors import CgpuError, show
 from cgpu.request.grants import is_number, is_share
 from cgpu.request.names import (
@@ -211,7 +212,13 @@ def _pod(spec: Mapping[str, object], annotations: Mapping[str, str]) -> Pod | No
 
 def is_closed(pod: Pod | None, config: Effective) -> bool:
     """Return whether nothing that a container says of GPUs counts, because a pod says it."""
-    return pod is not None and pod.by_kubernetes and not config.pod_variables
+    if pod is None or not pod.by_kubernetes:
+        return False
+    if not config.pod_variables:
+        return True
+    from cgpu.pod_shares import is_on
+
+    return is_on(paths.SHARES)
 
 
 def _nodes(
