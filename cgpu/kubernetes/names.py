@@ -30,6 +30,8 @@ GATE_OFF = (
 # Labels of nodes, as Alibaba's clusters have them.
 SCHEDULE_LABEL = "ack.node.gpu.schedule"
 PLACEMENT_LABEL = "ack.node.gpu.placement"
+# Label of a node for whose pods another system's scheduler decides (cgpu/kubernetes/node/decided.py).
+SCHEDULER_LABEL = "opencgpu.io/scheduler"
 
 # Address of a node's agent: namespace and labels of its pod, name of its port, page, version.
 NAMESPACE = "opencgpu"

@@ -13,6 +13,7 @@ from cgpu.errors import CgpuError
 from cgpu.kubernetes.node.api import Api
 from cgpu.kubernetes.node.health import Health, observe
 from cgpu.kubernetes.node.plugin import HealthReport, Plugin
+from cgpu.kubernetes.node.pods import Pods
 from cgpu.kubernetes.node.prepare import Claims
 from cgpu.kubernetes.node.publish import NoSharingError, Publisher
 
@@ -41,6 +42,7 @@ class Parts:
     plugin: Plugin
     publisher: Publisher
     report: HealthReport
+    pods: Pods
 
 
 class Agent:
@@ -55,6 +57,8 @@ class Agent:
         self._plugin = parts.plugin
         self._publisher = parts.publisher
         self._report = parts.report
+        self._pods = parts.pods
+        self._choice_due = self._retry_due = 0.0
         self._settings = settings or Settings()
         self._log = log
         self._slice_changed = threading.Event()
@@ -67,6 +71,7 @@ class Agent:
         self._plugin.start()
         threading.Thread(target=self._watch, daemon=True, name="watch").start()
         threading.Thread(target=self._answer, daemon=True, name="answer").start()
+        threading.Thread(target=self._follow, daemon=True, name="follow").start()
         try:
             self._loop()
         finally:
@@ -82,6 +87,7 @@ class Agent:
             if self._has_lost_shares() or late or _is_back(before, health):
                 self._reconcile()
                 due = time.monotonic() + self._settings.refresh
+            self._look_at_pods()
             pause = self._settings.observe
             if health is not None:
                 changed = late or self._slice_changed.is_set()
@@ -136,6 +142,25 @@ class Agent:
                     self._slice_changed.set()
             except Exception as error:  # noqa: BLE001 - the thread must outlive whatever an answer has in it
                 self._say_once(f"ResourceSlices cannot be watched: {error}")
+            self.stop.wait(self._settings.retry)
+
+    def _look_at_pods(self) -> None:
+        try:
+            if time.monotonic() >= self._choice_due:
+                self._pods.choose(self._log)
+                self._choice_due = time.monotonic() + self._settings.refresh
+            if time.monotonic() >= self._retry_due:
+                self._retry_due = time.monotonic() + self._settings.retry
+                self._pods.retry()
+        except (CgpuError, OSError) as error:
+            self._say_once(f"pods of another scheduler: {error}")
+
+    def _follow(self) -> None:
+        while self._pods.may_decide() and not self.stop.is_set():
+            try:
+                self._pods.follow()
+            except Exception as error:  # noqa: BLE001 - the thread must outlive whatever a pod has in it
+                self._say_once(f"pods of another scheduler: {error}")
             self.stop.wait(self._settings.retry)
 
     def _answer(self) -> None:

@@ -75,6 +75,23 @@ class Api:
             raise GoneError(f"{what} with UID {show(uid)} does not exist")
         return found
 
+    def list_pods(self) -> tuple[list[Pod], str]:
+        """Return this node's pods, and the version from which watch_pods() goes on. Raises ApiServerError."""
+        with _asking("pods of this node"):
+            listed = self._client.list(Pod, namespace="*", fields={"spec.nodeName": self._node})
+            return list(listed), listed.resourceVersion
+
+    def watch_pods(self, version: str) -> Iterator[tuple[str, Pod]]:
+        """Yield each change of this node's pods since a version: kind and pod. Raises ApiServerError."""
+        with _asking("pods of this node"):
+            yield from self._client.watch(
+                Pod,
+                namespace="*",
+                fields={"spec.nodeName": self._node},
+                server_timeout=WATCH_S,
+                resource_version=version,
+            )
+
     def node(self) -> Node:
         """Return this node. Raises GoneError, ApiServerError."""
         with _asking(f"node {show(self._node)}"):

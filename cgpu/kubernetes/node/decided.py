@@ -80,7 +80,7 @@ def volcano(pod: Pod, cards: Sequence[Card]) -> Decision:
 
 def gpushare(pod: Pod, cards: Sequence[Card]) -> Decision:
     """Read either form of gpushare's annotations. Raises CgpuError."""
-    if GPUSHARE_ALLOCATION in _annotations(pod):
+    if GPUSHARE_ALLOCATION in annotations_of(pod):
         return _gpushare_allocation(pod, cards)
     card = _card_of(GPUSHARE_CARD, _annotation(pod, GPUSHARE_CARD), cards)
     amounts = {one.name: _limit(one, GPUSHARE_NAMES[0]) for one in _asking(pod, GPUSHARE_NAMES)}
@@ -118,8 +118,8 @@ class System:
 
 
 SYSTEMS: Mapping[str, System] = {
-    "hami": System((HAMI, HAMI_NODE), hami, HAMI_NODE),
-    "volcano": System((VOLCANO, VOLCANO_NODE), volcano, VOLCANO_NODE),
+    "hami": System((HAMI,), hami, HAMI_NODE),
+    "volcano": System((VOLCANO,), volcano, VOLCANO_NODE),
     "gpushare": System((GPUSHARE_ALLOCATION, GPUSHARE_CARD, GPUSHARE_WHOLE, GPUSHARE_SUM), gpushare),
     "koordinator": System((KOORDINATOR,), koordinator),
 }
@@ -131,18 +131,16 @@ def decided(system: str, scheduler: str, node: str, pod: Pod, cards: Sequence[Ca
     None where its annotations say nothing. Raises CgpuError for what does not fit the pod, node or cards.
     """
     of = SYSTEMS[system]
-    annotations = _annotations(pod)
-    if not any(key in annotations for key in of.keys):
+    said = annotations_of(pod)
+    if not any(key in said for key in of.keys):
         return None
     assert pod.spec is not None
     if pod.spec.schedulerName != scheduler:
         raise CgpuError(
             f"schedulerName: {show(pod.spec.schedulerName)}: its annotations are those of {scheduler}"
         )
-    if pod.spec.nodeName != node or (of.node is not None and annotations.get(of.node) != node):
-        raise CgpuError(
-            f"annotation {of.node}: {show(annotations.get(of.node or ''))}: the pod is on {show(node)}"
-        )
+    if pod.spec.nodeName != node or (of.node is not None and said.get(of.node) != node):
+        raise CgpuError(f"annotation {of.node}: {show(said.get(of.node or ''))}: the pod is on {show(node)}")
     return of.read(pod, cards)
 
 
@@ -190,7 +188,7 @@ def _gpushare_allocation(pod: Pod, cards: Sequence[Card]) -> Decision:
 def _fraction(pod: Pod, card: Card, amount: object) -> Part:
     """Return the part that an amount is of a card, whose whole the pod may say: else it is the card's GiB."""
     whole = card.mib // MIB_OF_GIB
-    if GPUSHARE_WHOLE in _annotations(pod):
+    if GPUSHARE_WHOLE in annotations_of(pod):
         whole = _number(GPUSHARE_WHOLE, _annotation(pod, GPUSHARE_WHOLE))
     if type(amount) is not int or not 1 <= amount <= whole:
         raise CgpuError(f"gpushare gives {show(amount)} of GPU {card.index}; expected 1 to {whole}")
@@ -271,12 +269,13 @@ def _json(key: str, text: str) -> dict[str, object]:
     return found
 
 
-def _annotations(pod: Pod) -> Mapping[str, str]:
+def annotations_of(pod: Pod) -> Mapping[str, str]:
+    """Return the annotations of a pod."""
     return (pod.metadata.annotations if pod.metadata is not None else None) or {}
 
 
 def _annotation(pod: Pod, key: str) -> str:
-    text = _annotations(pod).get(key, "")
+    text = annotations_of(pod).get(key, "")
     if not 1 <= len(text) <= MAX_TEXT:
         raise CgpuError(f"annotation {key}: {len(text)} characters; expected 1 to {MAX_TEXT}")
     return text

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from lightkube.models.resource_v1 import Device, DeviceTaint
 
-from cgpu.kubernetes.names import MEMORY, PLACEMENT_LABEL, PLACES, SCHEDULE_LABEL, WEIGHT
+from cgpu.kubernetes.names import MEMORY, PLACEMENT_LABEL, PLACES, SCHEDULE_LABEL, SCHEDULER_LABEL, WEIGHT
 from cgpu.kubernetes.node.card import Card
 from cgpu.kubernetes.node.units import Unit, published_mib
 
@@ -20,7 +20,7 @@ Placement = Literal["binpack", "spread"]
 
 @dataclass(frozen=True, slots=True)
 class NodeLabels:
-    """Settings by labels of a node. shared: whether its cards are given out in parts."""
+    """Settings by labels of a node. shared: whether Kubernetes' scheduler gives out parts of its cards."""
 
     shared: bool
     placement: Placement
@@ -30,7 +30,8 @@ def read_labels(labels: Mapping[str, str]) -> NodeLabels:
     """Read the labels; without them cards are shared, and filled one after the other."""
     schedule = labels.get(SCHEDULE_LABEL)
     placement: Placement = "spread" if labels.get(PLACEMENT_LABEL) == "spread" else "binpack"
-    return NodeLabels(schedule is None or schedule in SHARED, placement)
+    ours = not labels.get(SCHEDULER_LABEL)
+    return NodeLabels(ours and (schedule is None or schedule in SHARED), placement)
 
 
 def in_order(cards: Sequence[Card], placement: Placement) -> list[Card]:

@@ -20,16 +20,18 @@ from lightkube import Client
 from cgpu import paths
 from cgpu.arguments import Parser
 from cgpu.client.tree import EngineDownError, Tree
-from cgpu.errors import CgpuError
+from cgpu.errors import CgpuError, show
 from cgpu.exporter.collector import TreeCollector
 from cgpu.exporter.server import MetricsPage
 from cgpu.kubernetes.cluster import configuration, learn
-from cgpu.kubernetes.names import DRIVER, USAGE_PAGE
+from cgpu.kubernetes.names import DRIVER, SCHEDULER_LABEL, USAGE_PAGE
 from cgpu.kubernetes.node.agent import Agent, Parts
 from cgpu.kubernetes.node.api import KINDS, Api
 from cgpu.kubernetes.node.container_names import container_names
+from cgpu.kubernetes.node.decided import SYSTEMS
 from cgpu.kubernetes.node.engine_tree import EngineTree
 from cgpu.kubernetes.node.plugin import HealthReport, Plugin
+from cgpu.kubernetes.node.pods import Pods, Store
 from cgpu.kubernetes.node.prepare import Claims, Folders
 from cgpu.kubernetes.node.publish import Publisher
 from cgpu.kubernetes.node.records import Records
@@ -64,6 +66,14 @@ def parser() -> argparse.ArgumentParser:
         choices=UNITS,
         default="card",
         help="card: a GPU offers whole GiB, as its maker names it; exact: its MiB; the same on all nodes",
+    )
+    found.add_argument(
+        "--scheduler",
+        metavar="SYSTEM=NAME",
+        action="append",
+        default=[],
+        help=f"another system ({', '.join(SYSTEMS)}) and its schedulerName, which decides for pods of nodes "
+        f"with the label {SCHEDULER_LABEL}=SYSTEM",
     )
     found.add_argument("--kubelet", metavar="DIR", type=Path, default=Path("/var/lib/kubelet"))
     found.add_argument(
@@ -113,8 +123,10 @@ def build(options: argparse.Namespace) -> tuple[Agent, AbstractContextManager[ob
     sockets = Sockets.of(options.kubelet, options.pod_uid)
     plugin = Plugin(claims, options.node, sockets, report, say)
     publisher = Publisher(api, options.node, unit, _engine(tree), say)
+    store = Store(tree, records, folders.shares)
+    pods = Pods(api, claims, store, options.node, read_schedulers(options.scheduler))
     # The agent itself says what does not work.
-    agent = Agent(Parts(api, tree, claims, plugin, publisher, report), warn)
+    agent = Agent(Parts(api, tree, claims, plugin, publisher, report, pods), warn)
     if options.status_port == 0:
         return agent, contextlib.nullcontext()
     pages = _pages(options.node, tree, records, sockets, dcgm=options.dcgm)
@@ -146,6 +158,18 @@ def _unit(records: Records, options: argparse.Namespace) -> Unit:
             f"--unit {options.unit}: claims of this node are prepared with {found}, which stays in force "
             f"until the agent starts without them; expected none of them: kubectl drain {options.node}"
         )
+    return found
+
+
+def read_schedulers(words: Sequence[str]) -> dict[str, str]:
+    """Return the names of schedulers by system. Raises CgpuError."""
+    found = {}
+    for word in words:
+        system, _, name = word.partition("=")
+        if system not in SYSTEMS or not name:
+            known = ", ".join(SYSTEMS)
+            raise CgpuError(f"--scheduler {show(word)}: expected one of {known}, then = and a schedulerName")
+        found[system] = name
     return found
 
 

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Preparing a claim: reserve its shares in the engine, and tell runtime and container engine of them.
 
-Each step for a claim can be done again with the same result. A step that fails takes back what this call has
-done; a process that is killed in between leaves a record, by which the next start goes on.
+A pod for which another scheduler decides (pods.py) stands in a claim's place. Each step can be done again
+with the same result. A step that fails takes back what this call has done; a process that is killed between
+leaves a record, by which the next start goes on.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from lightkube.models.resource_v1 import ResourceClaimConsumerReference
 from lightkube.resources.core_v1 import Pod
 from lightkube.resources.resource_v1 import ResourceClaim
 
-from cgpu import share_asks, shares
+from cgpu import pod_shares, share_asks, shares
 from cgpu.client.tree import Tree
 from cgpu.config import effective
 from cgpu.errors import CgpuError
@@ -29,6 +30,7 @@ from cgpu.kubernetes.node.card import cards
 from cgpu.kubernetes.node.consumers import AtOnceError, containers
 from cgpu.kubernetes.node.records import LOCK_S, ClaimName, Record, Records
 from cgpu.kubernetes.node.units import Unit
+from cgpu.pod_shares import PodShares
 from cgpu.replace import tidy_folder
 from cgpu.slice import Slice
 
@@ -86,8 +88,17 @@ class Claims:
         pods = self._pods(name, claim, wanted)
         names = {one.uid: one.name for one in _consumers(claim) if one.uid in pods}
         record = Record(name, wanted, pods, unit, names)
+        self._keep(record, before)
+        return record
+
+    def keep(self, record: Record) -> None:
+        """Have the shares of a pod ready for its containers. Raises CgpuError, OSError."""
+        with self._alone():
+            self._keep(record, self._records.find(record.claim.uid))
+
+    def _keep(self, record: Record, before: Record | None) -> None:
         self._refuse_twice(record)
-        if before is not None and before.shares != wanted:
+        if before is not None and before.shares != record.shares:
             self._undo(before)
             before = None
         if record != before:
@@ -98,7 +109,6 @@ class Claims:
             if before is None:
                 self._undo(record)
             raise
-        return record
 
     def _refuse_twice(self, record: Record) -> None:
         """Refuse a share that another claim has: taking this one back would take that one's, too."""
@@ -109,7 +119,7 @@ class Claims:
                 raise CgpuError(f"share {min(both)}: {other.claim} has it already")
 
     def unprepare(self, uid: str) -> None:
-        """Give back what a claim holds on this node, if it does. Raises CgpuError, OSError."""
+        """Give back what a claim or pod holds on this node, if it does. Raises CgpuError, OSError."""
         with self._alone():
             record = self._records.find(uid)
             if record is not None:
@@ -166,6 +176,9 @@ class Claims:
         with self._alone():
             if self._records.find(record.claim.uid) != record:
                 return  # the kubelet was faster
+            if record.claim.kind == "pod":
+                self._do(record)  # whether it still is one of this node is seen in pods.py
+                return
             try:
                 self._prepare(record.claim)
             except (GoneError, NotHereError):
@@ -221,11 +234,18 @@ class Claims:
             self._tree.reserve(share.share, (indexes[share.gpu], *share.slice))
         for file in _share_files(record):
             shares.write(file, str(self._folders.shares))
-        cdi.publish(self._folders.cdi, record.claim.uid, [share.share for share in record.shares])
+        if record.claim.kind == "pod" and pod_shares.is_on(str(self._folders.shares)):
+            found = PodShares(_by_container(record))
+            pod_shares.write(record.claim.uid, found, str(self._folders.shares))
+        elif record.claim.kind == "claim":
+            cdi.publish(self._folders.cdi, record.claim.uid, [share.share for share in record.shares])
 
     def _undo(self, record: Record) -> None:
         """Give back all of a record, first that by which a container could start. The record goes last."""
-        cdi.withdraw(self._folders.cdi, record.claim.uid)
+        if record.claim.kind == "pod":
+            pod_shares.remove(record.claim.uid, str(self._folders.shares))
+        else:
+            cdi.withdraw(self._folders.cdi, record.claim.uid)
         for share in record.shares:
             shares.remove(share.share, str(self._folders.shares))
         for share in record.shares:
@@ -270,6 +290,15 @@ def _consumers(claim: ResourceClaim) -> Iterator[ResourceClaimConsumerReference]
     for one in (claim.status.reservedFor or ()) if claim.status is not None else ():
         if one.resource == "pods" and not one.apiGroup:
             yield one
+
+
+def _by_container(record: Record) -> dict[str, list[str]]:
+    """Return the shares of a pod's containers."""
+    found: dict[str, list[str]] = {}
+    for share in record.shares:
+        for name in record.pods[record.claim.uid][share.request]:
+            found.setdefault(name, []).append(share.share)
+    return found
 
 
 def _share_files(record: Record) -> Iterator[shares.Share]:

@@ -16,7 +16,7 @@ from lightkube.resources.core_v1 import Node
 from lightkube.resources.resource_v1 import ResourceSlice
 
 from cgpu.errors import CgpuError
-from cgpu.kubernetes.names import DRIVER, GATE_OFF, SCHEDULE_LABEL
+from cgpu.kubernetes.names import DRIVER, GATE_OFF, SCHEDULE_LABEL, SCHEDULER_LABEL
 from cgpu.kubernetes.node.api import Api, ApiServerError
 from cgpu.kubernetes.node.devices import device, in_order, read_labels
 from cgpu.kubernetes.node.health import WORDS, Health
@@ -58,7 +58,8 @@ class Publisher:
         labels = read_labels((node.metadata.labels if node.metadata else None) or {})
         if not labels.shared:
             if not self._whole:
-                self._log(f"the label {SCHEDULE_LABEL} gives the GPUs of this node whole: none is published")
+                why = f"{SCHEDULE_LABEL} or {SCHEDULER_LABEL}"
+                self._log(f"a label, {why}, leaves the GPUs of this node to others: none is published")
             self._whole = True
             self.withdraw()
             return

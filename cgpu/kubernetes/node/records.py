@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Claims that are prepared on this node. A record is written before anything else is done for a claim.
+"""Claims that are prepared on this node, and pods for which another scheduler decides.
+
+A record is written before anything else is done for a claim or such a pod.
 
 Records lie in the plugin's own folder of the kubelet, which outlives a start of the machine; files for the
 runtime and container engines lie below /run and are made anew from them.
@@ -15,7 +17,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import asdict, astuple, dataclass, field, fields
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, Literal, get_args
 
 from cgpu.errors import CgpuError, show
 from cgpu.files import read_bounded
@@ -25,6 +27,7 @@ from cgpu.replace import Meta, remove, tidy_folder, write
 from cgpu.request.grants import is_share
 from cgpu.slice import ATTRIBUTES
 
+Kind = Literal["claim", "pod"]
 VERSION = 1
 MAX_BYTES = 1 << 18
 SUFFIX = ".json"
@@ -36,15 +39,16 @@ _TEXTS = [one.name for one in fields(AllocatedShare) if one.type == "str"]
 
 @dataclass(frozen=True, slots=True)
 class ClaimName:
-    """A claim, by all that tells it from others."""
+    """A claim, or a pod in its place, by all that tells it from others."""
 
     namespace: str
     name: str
     uid: str
+    kind: Kind = "claim"
 
     def __str__(self) -> str:
         """Return it as messages name it."""
-        return f"claim {show(self.namespace)}/{show(self.name)}"
+        return f"{self.kind} {show(self.namespace)}/{show(self.name)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +94,8 @@ class Records:
 
     def unit(self, wanted: Unit) -> Unit:
         """Return the unit of the claims that are prepared, the wanted one where none has another."""
-        return next((record.unit for record in self.all()[0] if record.unit != wanted), wanted)
+        claims = (record for record in self.all()[0] if record.claim.kind == "claim")
+        return next((record.unit for record in claims if record.unit != wanted), wanted)
 
     def all(self) -> tuple[list[Record], list[str]]:
         """Return every record that can be read, and a line for each that cannot."""
@@ -164,7 +169,8 @@ def parse(document: Any) -> Record:
     if document["version"] != VERSION:
         raise ValueError(f"version {show(document['version'])}, expected {VERSION}")
     claim = ClaimName(**document["claim"])
-    if any(type(one) is not str for one in astuple(claim)) or not is_share(claim.uid):
+    is_text = all(type(one) is str for one in astuple(claim))
+    if not is_text or not is_share(claim.uid) or claim.kind not in get_args(Kind):
         raise ValueError(f"claim {show(claim.uid)}")
     shares = tuple(AllocatedShare(**{**one, "slice": tuple(one["slice"])}) for one in document["shares"])
     for share in shares:

@@ -107,6 +107,8 @@ class FakeApi:
     events: list[tuple[str, str]] = field(default_factory=list)
     writes: int = 0
     down: bool = False
+    pods_of_node: dict[str, Pod] = field(default_factory=dict)
+    changes: list[tuple[str, Pod]] = field(default_factory=list)
 
     def claim(self, wanted: ClaimName) -> ResourceClaim:
         if self.down:
@@ -120,7 +122,19 @@ class FakeApi:
             raise GoneError("pod does not exist")
         return self.pods[uid]
 
+    def list_pods(self) -> tuple[list[Pod], str]:
+        if self.down:
+            raise ApiServerError("no answer from the API server")
+        return list(self.pods_of_node.values()), "1"
+
+    def watch_pods(self, _version: str) -> Iterator[tuple[str, Pod]]:
+        """Yield the changes that a test has put there, as long as there are any."""
+        while self.changes:
+            yield self.changes.pop(0)
+
     def node(self) -> Node:
+        if self.down:
+            raise ApiServerError("no answer from the API server")
         return Node(metadata=ObjectMeta(name=NODE, uid="node-uid", labels=self.labels))
 
     def slice(self, name: str) -> ResourceSlice | None:

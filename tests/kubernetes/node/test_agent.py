@@ -10,9 +10,13 @@ from typing import cast
 import pytest
 
 from cgpu.client.tree import Tree
+from cgpu.errors import CgpuError
+from cgpu.kubernetes.names import SCHEDULER_LABEL
 from cgpu.kubernetes.node.agent import Agent, Parts, Settings
 from cgpu.kubernetes.node.api import Api, ApiServerError
+from cgpu.kubernetes.node.main import read_schedulers
 from cgpu.kubernetes.node.plugin import HealthReport, Plugin
+from cgpu.kubernetes.node.pods import Pods
 from cgpu.kubernetes.node.prepare import Claims
 from cgpu.kubernetes.node.publish import Publisher
 from tests.integration.commands import eventually
@@ -52,6 +56,25 @@ class Quiet:
     def stop(self) -> None:
         pass
 
+    followed = 0
+    retried = 0
+    chosen = 0
+
+    def may_decide(self) -> bool:
+        return True
+
+    def follow(self) -> None:
+        self.followed += 1
+        raise ValueError("no JSON")
+
+    def choose(self, _log: Callable[[str], None]) -> None:
+        self.chosen += 1
+        if self.chosen < 3:
+            raise ApiServerError("no answer")
+
+    def retry(self) -> None:
+        self.retried += 1
+
 
 @pytest.fixture
 def engine() -> FakeEngine:
@@ -76,7 +99,7 @@ def running(
     report = HealthReport(NODE)
     publisher = Publisher(cast("Api", api), NODE, "card", "cgpud", lambda _: None)
     claims, plugin, tree = cast("Claims", quiet), cast("Plugin", quiet), cast("Tree", engine)
-    parts = Parts(cast("Api", api), tree, claims, plugin, publisher, report)
+    parts = Parts(cast("Api", api), tree, claims, plugin, publisher, report, cast("Pods", quiet))
     agent = Agent(parts, lambda _: None, getattr(request, "param", FAST))
     thread = threading.Thread(target=agent.run)
     yield thread.start
@@ -120,6 +143,23 @@ def test_an_engine_that_has_lost_shares(quiet: Quiet, api: WatchedApi, running: 
     assert quiet.reconciled == before + 2
 
 
+@pytest.mark.parametrize("running", [SELDOM], indirect=True)
+def test_pods_of_another_scheduler(quiet: Quiet, running: Callable[[], None]) -> None:
+    """A watch of pods that breaks begins anew; none is given back before the node's label was read."""
+    running()
+    eventually(lambda: quiet.followed > 2, "the watch begins anew")
+    eventually(lambda: quiet.retried > 2, "what was refused is tried again")
+    assert quiet.chosen == 3
+
+
+def test_the_label_of_another_scheduler(api: WatchedApi, quiet: Quiet, running: Callable[[], None]) -> None:
+    """A node for whose pods another scheduler decides publishes no GPU for Kubernetes' own."""
+    running()
+    eventually(lambda: api.slices, "the slice is there")
+    api.labels = {SCHEDULER_LABEL: "hami"}
+    eventually(lambda: not api.slices, "the slice is gone")
+
+
 def test_a_taint_needs_no_event(api: WatchedApi, engine: FakeEngine, running: Callable[[], None]) -> None:
     """The card of an engine that is down takes no new pods, also where events are refused."""
 
@@ -136,3 +176,14 @@ def test_a_taint_needs_no_event(api: WatchedApi, engine: FakeEngine, running: Ca
 def taints(api: WatchedApi) -> list[str]:
     devices = [card for one in api.slices.values() for card in one.spec.devices or ()]
     return [taint.key for card in devices for taint in card.taints or ()]
+
+
+def test_names_of_schedulers() -> None:
+    """Each system that may decide has its scheduler's name; what is none of them is refused."""
+    assert read_schedulers(["hami=hami-scheduler", "gpushare=default-scheduler"]) == {
+        "hami": "hami-scheduler",
+        "gpushare": "default-scheduler",
+    }
+    for word in ("hami", "hami=", "kai=kai-scheduler", ""):
+        with pytest.raises(CgpuError, match="expected one of hami, volcano, gpushare, koordinator, then ="):
+            read_schedulers([word])

@@ -285,7 +285,7 @@ PIECES = st.sampled_from([T4.uuid, SECOND.uuid, *WORDS, '"koordinator.sh/gpu-mem
 def test_nothing_from_chance(system: str, data: st.DataObject) -> None:
     """Whatever stands there, a decision is of the pod's own containers and within this node's cards."""
     texts = st.lists(PIECES, max_size=24).map("".join)
-    annotations = {key: data.draw(texts) for key in SYSTEMS[system].keys if not key.endswith("-node")}
+    annotations = {key: data.draw(texts) for key in SYSTEMS[system].keys}
     try:
         found = read(system, decided_pod(system, annotations, inits=("init",)))
     except CgpuError:

@@ -99,7 +99,7 @@ def test_the_document(tree: Tree, records: Records) -> None:
     assert sorted(gpu) == ["index", "product", "promised", "slices", "total", "used", "uuid"]
     (part,) = gpu["slices"]
     assert sorted(part) == ["container", "limit", "shares", "used"]
-    claim = {"namespace": "team", "name": "six", "uid": CLAIM.uid}
+    claim = {"namespace": "team", "name": "six", "uid": CLAIM.uid, "kind": "claim"}
     assert part["shares"] == [{"share": SHARE, "limit": 6000, "claim": claim}]
 
 
