@@ -43,16 +43,16 @@ def rendered(*values: str, namespace: str = NAMESPACE, options: Sequence[str] = 
     return [one for one in yaml.safe_load_all(made.stdout) if one is not None]
 
 
-def install(cluster: Cluster) -> None:
+def install(cluster: Cluster, options: Sequence[str] = ()) -> None:
     """Apply the chart. A second time changes nothing but the webhook's certificate."""
     cluster.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
-    for one in applied():
+    for one in applied(options):
         cluster.apply(one, None)
 
 
-def applied() -> Iterator[dict[str, Any]]:
+def applied(options: Sequence[str] = ()) -> Iterator[dict[str, Any]]:
     """Yield what is applied, with webhooks that lead to this machine."""
-    for one in rendered():
+    for one in rendered(options=options):
         if one["kind"] in AS_PROCESSES:
             continue
         for webhook in one.get("webhooks", ()):

@@ -161,15 +161,23 @@ def registers(log: Path) -> Callable[[], bool]:
 
 
 @contextmanager
-def with_agent(cluster: Cluster, namespace: str, *, publishes: bool = True) -> Iterator[Slices]:
+def with_agent(
+    cluster: Cluster,
+    namespace: str,
+    *,
+    publishes: bool = True,
+    options: Sequence[str] = (),
+    words: Sequence[str] = (),
+) -> Iterator[Slices]:
     """Yield a cluster whose node has an agent; afterwards nothing of any claim is left on the node.
 
-    publishes: whether to wait for the GPUs.
+    publishes: whether to wait for the GPUs. options: of helm for the chart; words: of the agent.
     """
-    chart.install(cluster)
-    chart.remove_webhooks(cluster)
+    chart.install(cluster, options)
+    if "admission.enabled=false" not in options:
+        chart.remove_webhooks(cluster)
     config = cluster.service_account("cgpu-node", chart.NAMESPACE, NODE)
-    arguments = ["--node", NODE, "--kubeconfig", str(config)]
+    arguments = ["--node", NODE, "--kubeconfig", str(config), *words]
     log = cluster.settings.logs / "agent.log"
     log.unlink(missing_ok=True)
     agent = cluster.start("agent", [*AGENT, *arguments], ready=registers(log))
