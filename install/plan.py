@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -55,16 +56,25 @@ class Plan:
 def make(context: Context, engine: str, runtimes: Sequence[str], *, default: bool, units: bool) -> Plan:
     """Return the plan of an engine with container engines. units: systemd starts it. Raises CgpuError."""
     plan = Plan()
-    if not below(context.root, paths.CONFIG).exists():
-        text = our_files.first_configuration().encode()
-        title = f"makes {paths.CONFIG}, with every key as a comment"
-        plan.steps.append(Files("configuration", {paths.CONFIG: text}, title))
+    _add_configuration(context, plan)
     add_engine = _add_module if engine == "module" else _add_daemon
     add_engine(context, plan, units=units)
     plan.steps += [Engine(name, Desired(Path(LAUNCHER), default)) for name in runtimes]
     if after_boot := system(context.root).after_boot:
         plan.notes.append(after_boot)
     return plan
+
+
+def _add_configuration(context: Context, plan: Plan) -> None:
+    if below(context.root, paths.CONFIG).exists():
+        return
+    folder = below(context.root, str(Path(paths.CONFIG).parents[1]))
+    if folder.is_dir() and os.statvfs(folder).f_flag & os.ST_RDONLY:
+        plan.notes.append(f"{paths.CONFIG}: its folder is read-only; each key has its default")
+        return
+    text = our_files.first_configuration().encode()
+    title = f"makes {paths.CONFIG}, with every key as a comment"
+    plan.steps.append(Files("configuration", {paths.CONFIG: text}, title))
 
 
 def _add_daemon(context: Context, plan: Plan, *, units: bool) -> None:

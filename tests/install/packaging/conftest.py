@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.install.packaging.bare_node import make_root
 from tests.install.packaging.machine import Machine
 from tests.packages import Packages
 from tests.packages import bundle as built_bundle
@@ -48,3 +49,10 @@ def node(packages: Packages) -> Iterator[Machine]:
     made.install(packages.daemon)
     yield made
     made.end()
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """Make the files of a bare node."""
+    make_root(tmp_path / "root")
+    return tmp_path / "root"

@@ -13,23 +13,22 @@ from pathlib import Path
 import pytest
 
 from cgpu import __version__
-from tests.install.packaging.bare_node import BareNode, contents, make_root, unpack
+from tests.install.packaging.bare_node import (
+    RUNTIME,
+    SLICE,
+    TOTAL,
+    BareNode,
+    contents,
+    make_container,
+    unpack,
+)
 from tests.integration.commands import eventually, must
 from tests.packages import ROOT
 
 pytestmark = [pytest.mark.root, pytest.mark.slow, pytest.mark.timeout(1200)]
 
-RUNTIME = "lib/bundle/cgpu/runtime_config/launcher/cgpu-container-runtime"
-SLICE = "OPENCGPU_MEM=1G"
-TOTAL, NO_MEMORY = "total=1073741824 ", "status=0x51"
+NO_MEMORY = "status=0x51"
 BUILD_S = 1000  # a minute where nothing else runs
-
-
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    """Make the files of a bare node."""
-    make_root(tmp_path / "root")
-    return tmp_path / "root"
 
 
 @pytest.fixture
@@ -40,19 +39,6 @@ def node(root: Path, bundle: Path) -> Iterator[BareNode]:
     yield made
     made.attempt("/var/opencgpu/current/bin/cgpud", "--stop", "--force")
     made.end()
-
-
-def make_container(node: BareNode, *command: str) -> None:
-    """Have runc's own specification of a container run a command in a slice, with no terminal."""
-    node.run("rm", "-rf", "/run/bundle")
-    node.run("mkdir", "/run/bundle")
-    node.run("runc", "spec", cwd="/run/bundle")
-    path = node.path("/run/bundle/config.json")
-    spec = json.loads(path.read_text())
-    spec["process"] |= {"args": list(command), "terminal": False}
-    spec["process"]["env"].append(SLICE)
-    spec["root"]["path"] = "/rootfs"
-    path.write_text(json.dumps(spec))
 
 
 def end(process: subprocess.Popen[str]) -> None:
@@ -136,15 +122,30 @@ def run_installer(node: BareNode, bundle: Path, word: str) -> None:
     must([ROOT / "install/packaging/kubernetes/node-installer", word], own)
 
 
-def test_install_and_back(root: Path, bundle: Path) -> None:
-    """A cluster's installer brings the bundle and takes it back; containerd names a lasting path."""
-    node = BareNode(root, "usr")
+def enabled(node: BareNode) -> list[str]:
+    return sorted(path.name for path in node.path("/run/made-up/enabled").glob("*"))
+
+
+@pytest.mark.parametrize("has_systemd", [False, True])
+def test_install_and_back(root: Path, bundle: Path, has_systemd: bool) -> None:
+    """A cluster's installer brings the bundle and takes it back; settings and units name a lasting path.
+
+    The systemd is a made-up one: see bare_node.py.
+    """
     home = "/opt/opencgpu/current"
+    if has_systemd:
+        (root / "bin/systemctl").symlink_to("made-up-systemd")
+    node = BareNode(root, "usr")
+    if has_systemd:
+        node.run("systemctl", "daemon-reload")
     containerd = node.start("/bin/sh", "-c", "exec containerd 2>/run/containerd.log")
     try:
         eventually(lambda: node.attempt("ctr", "version").returncode == 0, "containerd serves")
         before = contents(root)
         run_installer(node, bundle, "install")
+        assert bool(enabled(node)) == has_systemd
+        for unit in node.path("/etc/systemd/system").glob("cgpu*.service"):
+            assert f"ExecStart={home}/bin/" in unit.read_text()
         node.run(f"{home}/bin/cgpud", "--simulate", "T4")
         runtime = f"{home}/{RUNTIME}"
         assert f'BinaryName = "{runtime}"' in node.path("/etc/containerd/config.toml").read_text()
@@ -152,6 +153,7 @@ def test_install_and_back(root: Path, bundle: Path) -> None:
         assert TOTAL in node.run(*run, "first", "/cgpu-probe", "info")
         assert NO_MEMORY in node.attempt(*run, "second", "/cgpu-probe", "alloc=1025M").stdout
         run_installer(node, bundle, "uninstall")
+        assert enabled(node) == []
     finally:
         end(containerd)
         node.attempt(f"{home}/bin/cgpud", "--stop", "--force")
