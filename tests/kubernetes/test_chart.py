@@ -163,6 +163,19 @@ def test_two_images_of_one_registry(cluster: Cluster, every_value: Sequence[str]
     assert images == {f"{begin}-kubernetes:0.1.0", f"{begin}-node:0.1.0"}
 
 
+def test_the_manifest_without_helm(cluster: Cluster) -> None:
+    """Its pods are the chart's: probes, rights, resources and nodes, and no variable has another value."""
+    path = chart.CHART.parent / "node-installer.yaml"
+    charts = pod_templates(chart.rendered())
+    for component, pod in pod_templates(list(yaml.safe_load_all(path.read_text()))).items():
+        spec, expected = pod["spec"], charts[component]["spec"]
+        (container,), (model,) = spec["containers"], expected["containers"]
+        variables = model.pop("env")
+        assert [one for one in container.pop("env", []) if one not in variables] == []
+        del expected["serviceAccountName"], model["imagePullPolicy"]
+        assert spec == expected
+
+
 def test_names(cluster: Cluster, every_value: Sequence[str]) -> None:
     """No object but those that a cluster has once keeps its name, and each account is that of a pod."""
     own, other = (

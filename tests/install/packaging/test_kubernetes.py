@@ -301,12 +301,14 @@ def test_a_node_without_the_bundle(pod: Pod) -> None:
     """There is nothing to remove; it is ready once an engine runs. A word that is not known is refused."""
     assert "node-installer: not on this node" in pod.run("uninstall").stdout
     assert pod.calls() == []
-    assert pod.run("check").returncode == 1
+    asked = (("check", "systemd"), ("alive", "pod"), ("alive", "systemd"))
+    statuses = [pod.run(word, CGPU_STARTED_BY=by).returncode for word, by in asked]
+    assert statuses == [1, 1, 0]
     pod.node.path("/run/cgpu_km").mkdir()
     pod.node.path("/run/cgpu_km/version").write_text("0.1.0\n")
-    assert pod.run("check").returncode == 0
+    assert [pod.run(word, CGPU_STARTED_BY=by).returncode for word, by in asked] == [0, 0, 0]
     done = pod.run("instal")
-    line = "node-installer: 'instal': expected install, uninstall or check\n"
+    line = "node-installer: 'instal': expected install, uninstall, check or alive\n"
     assert (done.returncode, done.stdout) == (1, line)
 
 
