@@ -30,7 +30,7 @@ policy:   2   # weights count
 
 allow_disable: no
 low_level_runtime: '/usr/bin/crun'  # podman's
-max_inst: 0x14
+max_inst: 20
 """
 
 
@@ -173,7 +173,7 @@ def test_refused(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
         ("tree", "2026-13-45", "tree: 2026-13-45: is no value; see: cgpu config explain tree"),
         ("tree", "[" * 3000, f"tree: {'[' * 64}...: is no value; see: cgpu config explain tree"),
         ("policy", "!!int x", "policy: !!int x: is no value; see: cgpu config explain policy"),
-        ("prio_ratio", "0x" + "f" * 5000, large),
+        ("prio_ratio", "9" * 4000, large),
     ):
         assert main(["set", key, value]) == 1
         error = capsys.readouterr().err
