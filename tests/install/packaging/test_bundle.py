@@ -23,7 +23,7 @@ from tests.install.packaging.bare_node import (
     unpack,
 )
 from tests.integration.commands import eventually, must
-from tests.packages import ROOT
+from tests.packages import EPOCH, ROOT
 
 pytestmark = [pytest.mark.root, pytest.mark.slow, pytest.mark.timeout(1200)]
 
@@ -57,8 +57,7 @@ def test_same_anywhere(bundle: Path, tmp_path: Path) -> None:
     (copy / "kmod/build").mkdir()
     (copy / "kmod/build/bundled").symlink_to(ROOT / "kmod/build/bundled")
     (copy / ".venv").symlink_to(ROOT / ".venv")
-    epoch = must([*git, "-C", ROOT, "log", "-1", "--format=%ct"]).stdout.strip()
-    environment = {"SOURCE_DATE_EPOCH": epoch, "CGPU_BOOTSTRAP_OFFLINE": "1"}
+    environment = EPOCH | {"CGPU_BOOTSTRAP_OFFLINE": "1"}
     must([copy / "install/packaging/build-bundle", tmp_path / "dist"], environment, BUILD_S)
     assert (tmp_path / "dist" / bundle.name).read_bytes() == bundle.read_bytes()
 

@@ -14,7 +14,8 @@ import pytest
 from tests.install.packaging.machine import Machine
 from tests.packages import Packages
 
-pytestmark = [pytest.mark.root, pytest.mark.slow]
+# The first test builds the packages.
+pytestmark = [pytest.mark.root, pytest.mark.slow, pytest.mark.timeout(1200)]
 
 FOLDER = "/usr/lib/opencgpu"
 PYTHON = f"{FOLDER}/bin/python3"

@@ -15,7 +15,7 @@ from tests.install.packaging.test_deb_node import PROBE, assert_refused, lasting
 from tests.packages import Packages
 
 # The first test builds the packages.
-pytestmark = [pytest.mark.root, pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.root, pytest.mark.slow, pytest.mark.timeout(1200)]
 
 # Debian's own packages have what ours require, and rpm does not know them.
 RPM = ("rpm", "--dbpath", "/tmp/rpm", "--nodeps")
