@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * cgpu-witness BYTES…: loads the program that counts the pages of cards (witness.bpf.c), one size for each card, and obeys
- * lines of its input until that ends. An answer is one line for each line, but for `show`, whose answer ends with a line
- * `end`. Between the answers come lines that begin with `excess`, `processors` and `lost`.
+ * lines of its input until that ends. Each has a line for an answer, `ok`, what was asked for, or `error: …`; that to `show`
+ * ends with a line `end`. Between them come lines that begin with `excess` and `processors`.
  *
  *   code ADDRESS BYTES                       code of the kernel, in hexadecimal digits
  *   attach ENTRY FREE BEGIN END RETURN…      begin to count; BEGIN to END is the code that takes UVM's chunks
@@ -23,6 +23,7 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <bpf/bpf.h>
@@ -32,6 +33,7 @@
 
 #define LINE_BYTES 4096
 #define AGAIN_MS 1000 /* until registers that others have are tried again */
+#define CHECK_MS 10000 /* until all processors are looked at: another network namespace than the first hears of none */
 #define UEVENTS_GROUP 1
 
 /* What the kernel asks for: programs, perf events, and breakpoints in its own code (kernel/events/hw_breakpoint.c). The last
@@ -168,42 +170,59 @@ static int program_fd(const char *name)
 
 /* --- orders --- */
 
-static void order_code(char *words)
+#define NUMBERS_MAX 8u
+
+static void answer(int err)
 {
-	struct bpf_test_run_opts options = { .sz = sizeof(options) };
-	unsigned long long address;
-	unsigned int bytes, i;
-	unsigned char *code;
+	say("%s%s", err < 0 ? "error: " : "ok", err < 0 ? strerror(-err) : "");
+}
+
+/* A change of a map, which only a privileged task may make. value NULL: the key goes. */
+static int map_change(const char *name, const void *key, const void *value)
+{
 	int err;
 
-	if (sscanf(words, "%llx %u", &address, &bytes) != 2 || !bytes || bytes > WITNESS_CODE_BYTES) {
-		say("error: code: expected an address and up to %u bytes", WITNESS_CODE_BYTES);
+	privilege_raise();
+	err = value ? bpf_map_update_elem(map_fd(name), key, value, BPF_ANY) : bpf_map_delete_elem(map_fd(name), key);
+	err = err ? -errno : 0;
+	privilege_lower();
+	return err;
+}
+
+static void order_code(const uint64_t *number, unsigned int count)
+{
+	struct bpf_test_run_opts options = { .sz = sizeof(options) };
+	static const unsigned char *code;
+	uint64_t i;
+	int err;
+
+	(void)count;
+	code = code ? code : map_share("code", WITNESS_CODE_BYTES);
+	if (!code || number[1] > WITNESS_CODE_BYTES) {
+		answer(-EINVAL);
 		return;
 	}
-	state->code_address = address;
-	state->code_bytes = bytes;
+	state->code_address = number[0];
+	state->code_bytes = (uint32_t)number[1];
 	privilege_raise();
-	err = bpf_prog_test_run_opts(program_fd("read_code"), &options);
+	err = bpf_prog_test_run_opts(program_fd("read_code"), &options) ? -errno : 0;
 	privilege_lower();
-	code = map_share("code", WITNESS_CODE_BYTES);
-	if (err || options.retval || !code) {
-		say("error: code: %s", strerror(err ? errno : EFAULT));
+	if (err || options.retval) {
+		answer(err ? err : -EFAULT);
 		return;
 	}
 	fputs("code ", stdout);
-	for (i = 0; i < bytes; i++)
+	for (i = 0; i < number[1]; i++)
 		printf("%02x", code[i]);
 	say("%s", "");
-	munmap(code, WITNESS_CODE_BYTES);
 }
 
 static void say_processors(void)
 {
+	printf("processors watched=%u online=%u", placed.watched, placed.online);
 	if (placed.error)
-		say("processors watched=%u online=%u missing=%u: %s", placed.watched, placed.online, placed.processor,
-			strerror(-placed.error));
-	else
-		say("processors watched=%u online=%u", placed.watched, placed.online);
+		printf(" missing=%u: %s", placed.processor, strerror(-placed.error));
+	say("%s", "");
 }
 
 static void place(void)
@@ -213,25 +232,21 @@ static void place(void)
 	privilege_lower();
 }
 
-static void order_attach(char *words)
+/* The entry is placed last: no call may be seen without its end. */
+static void order_attach(const uint64_t *number, unsigned int count)
 {
-	struct breakpoint wanted[BREAKPOINTS_MAX] = { { .place = WITNESS_FREEING, .program = program_fd("on_free") } };
-	unsigned int count = 1;
-	unsigned long long entry, begin, end, at;
-	int used, err;
+	struct breakpoint wanted[NUMBERS_MAX] = { { number[1], WITNESS_FREEING, program_fd("on_free") } };
+	unsigned int i, used = 1;
+	int err;
 
-	if (attached || sscanf(words, "%llx %lx %llx %llx%n", &entry, &wanted[0].address, &begin, &end, &used) != 4) {
-		say("error: attach: expected once ENTRY FREE BEGIN END RETURN");
-		return;
-	}
-	for (words += used; sscanf(words, "%llx%n", &at, &used) == 1 && count < BREAKPOINTS_MAX - 1; words += used)
-		wanted[count++] = (struct breakpoint){ at, WITNESS_RETURN, program_fd("on_return") };
-	wanted[count++] = (struct breakpoint){ entry, WITNESS_ENTRY, program_fd("on_allocate") };
-	state->chunks_begin = begin;
-	state->chunks_end = end;
-	err = sscanf(words, "%llx", &at) == 1 ? -ENOSPC : breakpoints_init(wanted, count);
+	for (i = 4; i < count; i++)
+		wanted[used++] = (struct breakpoint){ number[i], WITNESS_RETURN, program_fd("on_return") };
+	wanted[used++] = (struct breakpoint){ number[0], WITNESS_ENTRY, program_fd("on_allocate") };
+	state->chunks_begin = number[2];
+	state->chunks_end = number[3];
+	err = attached ? -EBUSY : breakpoints_init(wanted, used);
 	if (err) {
-		say("error: attach: %s", strerror(-err));
+		answer(err);
 		return;
 	}
 	attached = true;
@@ -251,86 +266,60 @@ static void card_forget(unsigned int number)
 		count[i].back = count[i].given;
 }
 
-static void order_bind(char *words)
+static void order_bind(const uint64_t *number, unsigned int count)
 {
-	unsigned int card, process;
-
-	if (sscanf(words, "%u %u", &card, &process) != 2 || card >= WITNESS_CARDS) {
-		say("error: bind: expected a card and a process");
+	(void)count;
+	if (number[0] >= WITNESS_CARDS) {
+		answer(-EINVAL);
 		return;
 	}
-	card_forget(card);
-	state->binding_card = card;
-	__atomic_store_n(&state->binding_process, process, __ATOMIC_RELEASE);
-	say("ok");
+	card_forget((unsigned int)number[0]);
+	state->binding_card = (uint32_t)number[0];
+	__atomic_store_n(&state->binding_process, (uint32_t)number[1], __ATOMIC_RELEASE);
+	answer(0);
 }
 
-static void order_watch(char *words)
+static void order_watch(const uint64_t *number, unsigned int count)
 {
-	unsigned long long cgroup;
-	unsigned int owner;
-	int err;
+	const uint32_t owner = (uint32_t)number[0];
 
-	if (sscanf(words, "%u %llu", &owner, &cgroup) != 2 || owner < WITNESS_CONTAINERS || owner >= WITNESS_OWNERS) {
-		say("error: watch: expected an owner from %u to %u and the id of a cgroup", WITNESS_CONTAINERS,
-			WITNESS_OWNERS - 1);
-		return;
-	}
-	privilege_raise();
-	err = bpf_map_update_elem(map_fd("cgroups"), &cgroup, &owner, BPF_ANY);
-	privilege_lower();
-	say("%s%s", err ? "error: watch: " : "ok", err ? strerror(errno) : "");
+	(void)count;
+	answer(owner < WITNESS_CONTAINERS || owner >= WITNESS_OWNERS ? -EINVAL :
+								       map_change("cgroups", &number[1], &owner));
 }
 
-static void order_worker(char *words)
+static void order_unwatch(const uint64_t *number, unsigned int count)
 {
-	unsigned int place, task;
-	int err;
-
-	if (sscanf(words, "%u %u", &place, &task) != 2 || place >= WITNESS_WORKERS) {
-		say("error: worker: expected a place below %u and a task", WITNESS_WORKERS);
-		return;
-	}
-	privilege_raise();
-	err = bpf_map_update_elem(map_fd("workers"), &task, &place, BPF_ANY);
-	privilege_lower();
-	say("%s%s", err ? "error: worker: " : "ok", err ? strerror(errno) : "");
+	(void)count;
+	answer(map_change("cgroups", &number[0], NULL));
 }
 
-static void order_act(char *words)
+static void order_worker(const uint64_t *number, unsigned int count)
 {
-	unsigned int place, owner;
+	const uint32_t place = (uint32_t)number[0], task = (uint32_t)number[1];
 
-	if (sscanf(words, "%u %u", &place, &owner) != 2 || place >= WITNESS_WORKERS || owner >= WITNESS_OWNERS) {
-		say("error: act: expected a place below %u and an owner", WITNESS_WORKERS);
-		return;
-	}
-	__atomic_store_n(&state->acting[place], owner, __ATOMIC_RELEASE);
-	say("ok");
+	(void)count;
+	answer(place >= WITNESS_WORKERS ? -EINVAL : map_change("workers", &task, &place));
 }
 
-static void order_unwatch(char *words)
+static void order_act(const uint64_t *number, unsigned int count)
 {
-	unsigned long long cgroup = strtoull(words, NULL, 10);
+	const bool fits = number[0] < WITNESS_WORKERS && number[1] < WITNESS_OWNERS;
 
-	privilege_raise();
-	bpf_map_delete_elem(map_fd("cgroups"), &cgroup);
-	privilege_lower();
-	say("ok");
+	(void)count;
+	if (fits)
+		__atomic_store_n(&state->acting[number[0]], (uint32_t)number[1], __ATOMIC_RELEASE);
+	answer(fits ? 0 : -EINVAL);
 }
 
-static void order_limit(char *words)
+static void order_limit(const uint64_t *number, unsigned int count)
 {
-	unsigned int card, owner;
-	unsigned long long bytes;
+	const bool fits = number[0] < WITNESS_CARDS && number[1] < WITNESS_OWNERS;
 
-	if (sscanf(words, "%u %u %llu", &card, &owner, &bytes) != 3 || card >= WITNESS_CARDS ||
-		owner >= WITNESS_OWNERS) {
-		say("error: limit: expected a card, an owner and bytes");
-		return;
-	}
-	counts[card * WITNESS_OWNERS + owner].limit = bytes;
-	say("ok");
+	(void)count;
+	if (fits)
+		counts[number[0] * WITNESS_OWNERS + number[1]].limit = number[2];
+	answer(fits ? 0 : -EINVAL);
 }
 
 /* Hits for which no program ran. The first figure is read first: what comes meanwhile is in the second alone. */
@@ -339,50 +328,65 @@ static uint64_t missed(void)
 	uint64_t sum = 0, hits;
 	unsigned int i;
 
-	for (i = 0; i < WITNESS_PLACES; i++) {
+	for (i = 0; attached && i < WITNESS_PLACES; i++) {
 		hits = breakpoints_hits((enum witness_place)i);
 		sum += hits > state->runs[i] ? hits - state->runs[i] : 0;
 	}
 	return sum;
 }
 
-static void order_show(char *words)
+static void order_show(const uint64_t *number, unsigned int count)
 {
 	unsigned int card, owner;
 
-	(void)words;
+	(void)number;
+	(void)count;
 	for (card = 0; card < WITNESS_CARDS && state->card[card].frames; card++) {
 		say("card=%u known=%d", card, state->card[card].allocator != 0);
 		for (owner = 0; owner < WITNESS_OWNERS; owner++) {
-			const struct witness_count *count = &counts[card * WITNESS_OWNERS + owner];
+			const struct witness_count *each = &counts[card * WITNESS_OWNERS + owner];
 
-			if (count->given)
-				say("card=%u owner=%u given=%llu back=%llu", card, owner, count->given, count->back);
+			if (each->given)
+				say("card=%u owner=%u given=%llu back=%llu", card, owner, each->given, each->back);
 		}
 	}
-	say("missed=%lu lost=%llu lost_events=%llu", attached ? missed() : 0ul, state->lost, state->lost_events);
+	say("missed=%lu lost=%llu lost_events=%llu", missed(), state->lost, state->lost_events);
 	say("end");
 }
 
-static const struct {
+static const struct order {
 	const char *name;
-	void (*obey)(char *words);
-} orders[] = { { "code", order_code }, { "attach", order_attach }, { "bind", order_bind }, { "watch", order_watch },
-	{ "unwatch", order_unwatch }, { "worker", order_worker }, { "act", order_act }, { "limit", order_limit },
-	{ "show", order_show } };
+	unsigned int least, most; /* numbers behind it */
+	void (*obey)(const uint64_t *number, unsigned int count);
+} orders[] = {
+	{ "code", 2, 2, order_code },
+	{ "attach", 5, 6, order_attach },
+	{ "bind", 2, 2, order_bind },
+	{ "watch", 2, 2, order_watch },
+	{ "unwatch", 1, 1, order_unwatch },
+	{ "worker", 2, 2, order_worker },
+	{ "act", 2, 2, order_act },
+	{ "limit", 3, 3, order_limit },
+	{ "show", 0, 0, order_show },
+};
 
 static void obey(char *line)
 {
-	size_t length = strcspn(line, " \n"), i;
+	char *rest = line, *word = strsep(&rest, " "), *end;
+	uint64_t number[NUMBERS_MAX];
+	unsigned int count = 0, i;
 
-	line[strcspn(line, "\n")] = 0;
-	for (i = 0; i < sizeof(orders) / sizeof(orders[0]); i++) {
-		if (strlen(orders[i].name) == length && memcmp(orders[i].name, line, length) == 0) {
-			orders[i].obey(line + length);
-			return;
-		}
+	while (rest && *rest && count < NUMBERS_MAX) {
+		number[count++] = strtoull(rest, &end, 0);
+		rest = end == rest ? NULL : end;
 	}
-	say("error: %.*s: not an order", (int)length, line);
+	for (i = 0; i < sizeof(orders) / sizeof(orders[0]); i++) {
+		if (strcmp(orders[i].name, word) || count < orders[i].least || count > orders[i].most)
+			continue;
+		orders[i].obey(number, count);
+		return;
+	}
+	say("error: %s with %u numbers: not an order", word, count);
 }
 
 /* --- main --- */
@@ -413,12 +417,23 @@ static bool uevents_of_processors(int fd)
 	return found;
 }
 
+static int64_t clock_ms(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
 static void look_after_processors(bool changed)
 {
+	static int64_t looked;
 	const struct breakpoints_state before = placed;
+	int64_t now = clock_ms();
 
-	if (!attached || (!changed && placed.watched == placed.online))
+	if (!attached || (!changed && now - looked < (placed.watched == placed.online ? CHECK_MS : AGAIN_MS)))
 		return;
+	looked = now;
 	place();
 	if (placed.again || placed.watched != before.watched || placed.online != before.online)
 		say_processors();

@@ -44,7 +44,7 @@ class Places:
     def order(self) -> str:
         """Return the line by which cgpu-witness begins."""
         numbers = (self.entry, self.free, *self.chunks, *self.returns)
-        return " ".join(["attach", *(f"{number:x}" for number in numbers)])
+        return " ".join(["attach", *(f"{number:#x}" for number in numbers)])
 
 
 @dataclass(frozen=True)

@@ -41,9 +41,8 @@ def jump(target: int, at: int) -> str:
 def test_places() -> None:
     """Symbols of the driver alone count, and a function ends where the next one begins."""
     found = find_places(SYMBOLS, code_reader(RETURN))
-    assert found.order() == (
-        "attach ffffffffc0001000 ffffffffc0002000 ffffffffc0002100 ffffffffc0002180 ffffffffc0001002"
-    )
+    words = found.order().replace("0xffffffffc000", "").split()
+    assert words == ["attach", "1000", "2000", "2100", "2180", "1002"]
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,11 @@ from tests.vm.programs import build
 
 pytestmark = [pytest.mark.real_driver, pytest.mark.two_cpus]
 
+REFUSED = (
+    "bind 32 1", "bind 0", "watch 2 5", "watch 1024 5", "watch 3 5 6", "unwatch 5", "limit 0 1024 1",
+    "act 256 3", "act 0 1024", "worker 256 1", "code 0 16", "code 0xffffffff81000000 16385",
+    "attach 1 2 3 4 5", "", "x" * 4000,
+)  # fmt: skip
 STOP_CARD = """
 keeper=$(cat /run/nvidia-keeper)
 kill "$keeper"
@@ -163,6 +168,15 @@ def test_registers_of_others(driver: Machine) -> None:
     assert b"processors watched=1 online=2 missing=1: No space left on device\n" in witness.process.out
     debugger.finish(SECONDS)
     witness.process.await_output("processors watched=2 online=2\n", timeout=SECONDS)
+    witness.process.finish(SECONDS)
+
+
+def test_orders_that_are_refused(driver: Machine) -> None:
+    """Numbers out of bounds, too few or too many, and unknown words change nothing and end nothing."""
+    witness = begin_witness(driver, bind=False)
+    for line in REFUSED:
+        assert witness.ask(line, refused=True).startswith("error: "), line
+    assert witness.show() == {}
     witness.process.finish(SECONDS)
 
 
