@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Print a software bill of materials in CycloneDX: what others made of a bundle, a package or an image.
 
-usage: python -m cgpu.install.packaging.sbom NAME LOCK [BUNDLE]
+usage: python -m cgpu.install.packaging.sbom NAME LOCK [BUNDLE [STATUS]]
 
 Python packages are those of the lock file, with the hashes that they are taken by; Debian's are named by the
-bundle (share/doc/NAME/version). SOURCE_DATE_EPOCH is its time.
+bundle (share/doc/NAME/version), and by STATUS, in which an image's dpkg has them. SOURCE_DATE_EPOCH is the
+time of the bill.
 """
 
 from __future__ import annotations
@@ -27,13 +28,17 @@ from packageurl import PackageURL
 from cgpu import __version__
 
 LOCKED = re.compile(r"^([\w.-]+)==(\S+)((?: \\\n    --hash=sha256:[0-9a-f]{64})+)$", re.MULTILINE)
+INSTALLED = re.compile(r"^Package: (.+)\n(?:.+\n)*?Version: (.+)$", re.MULTILINE)
 DEBIAN = re.compile(r"opencgpu/[^/]+/share/doc/([^/]+)/version")
 HASH = HashAlgorithm.SHA_256
 
 
-def main(name: str, lock: str, bundle: str | None = None) -> None:
+def main(name: str, lock: str, bundle: str | None = None, status: str | None = None) -> None:
     """Print the bill of what has a name."""
-    parts = [*python_packages(Path(lock).read_text()), *(debian_packages(Path(bundle)) if bundle else ())]
+    debian = dict.fromkeys(debian_packages(Path(bundle)) if bundle else ())
+    debian |= dict.fromkeys(INSTALLED.findall(Path(status).read_text()) if status else ())
+    purls = [(*one, PackageURL("deb", "debian", *one)) for one in debian]
+    parts = [*python_packages(Path(lock).read_text()), *(make_component(*one) for one in purls)]
     subject = make_component(name, __version__, PackageURL("generic", None, name, __version__))
     time = datetime.fromtimestamp(int(os.environ["SOURCE_DATE_EPOCH"]), UTC)
     bom = Bom(
@@ -53,14 +58,14 @@ def python_packages(lock: str) -> Iterator[Component]:
         yield make_component(name, version, purl, found)
 
 
-def debian_packages(bundle: Path) -> Iterator[Component]:
+def debian_packages(bundle: Path) -> Iterator[tuple[str, str]]:
+    """Yield name and version of each Debian package that the bundle has files of."""
     with tarfile.open(bundle) as archive:
         for member in archive:
             found = DEBIAN.fullmatch(member.name)
             stream = archive.extractfile(member) if found else None
             if found and stream:
-                name, version = found[1], stream.read().decode().strip()
-                yield make_component(name, version, PackageURL("deb", "debian", name, version))
+                yield found[1], stream.read().decode().strip()
 
 
 def make_component(

@@ -48,6 +48,7 @@ FILES = {
     f"opencgpu-chart-{__version__}.tgz",
     f"opencgpu-chart-{__version__}.oci.tar",
     f"opencgpu-{__version__}.cdx.json",
+    f"opencgpu-node-{__version__}.cdx.json",
     f"opencgpu-kubernetes-{__version__}.cdx.json",
     "SHA256SUMS",
     "SHA256SUMS.sig",
@@ -158,7 +159,9 @@ def test_images(releases: tuple[Path, Path], podman: list[str]) -> None:
 
 
 def test_bill(releases: tuple[Path, Path]) -> None:
-    """The bill of the bundle names each locked package, and Debian's libraries."""
+    """The bill of the bundle names each locked package, and Debian's libraries; an image's its Debian."""
+    bill = json.loads((releases[0] / f"opencgpu-node-{__version__}.cdx.json").read_text())
+    assert {"dpkg", "libc6", "pyyaml"} <= {part["name"].lower() for part in bill["components"]}
     bill = json.loads((releases[0] / f"opencgpu-{__version__}.cdx.json").read_text())
     kinds = {part["purl"].partition("@")[0] for part in bill["components"]}
     assert {"pkg:pypi/pyyaml", "pkg:deb/debian/libc6", "pkg:deb/debian/openssl"} <= kinds
