@@ -7,14 +7,16 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from lightkube import ApiError
 from lightkube.resources.batch_v1 import Job
 from lightkube.resources.core_v1 import Pod
-from lightkube.resources.resource_v1 import DeviceClass, ResourceClaimTemplate
+from lightkube.resources.resource_v1 import DeviceClass, ResourceClaimTemplate, ResourceSlice
 from lightkube.types import PatchType
 
 from cgpu.client.tree import Tree
@@ -96,6 +98,57 @@ def test_names_of_other_systems(slices: Slices) -> None:
         assert [size for _, size in slices.seen(name)] == [mib], name
     slices.running("two")
     assert [size for _, size in slices.seen("two")] == [2950, 2950]
+
+
+@ONE_CARD
+def test_cards_of_annotations(slices: Slices) -> None:
+    """HAMi's annotations choose the card, or leave none; the API server takes the longest of them."""
+    (found,) = slices.cluster.api.list(ResourceSlice)
+    devices = found.to_dict()["spec"]["devices"]
+    second = devices[1]["attributes"]["uuid"]["string"]
+    limits = {"nvidia.com/gpu": 1, "nvidia.com/gpumem": 1024}
+    chosen = {"nvidia.com/use-gpuuuid": f"GPU-0,{second}", "nvidia.com/use-gputype": "a100,tesla t4"}
+    asking(slices, "chosen", limits, annotations=chosen)
+    asking(slices, "avoided", limits, annotations={"nvidia.com/nouse-gputype": "T4"})
+    words = ",".join(f"{number:064}" for number in range(32))
+    names = ("use-gpuuuid", "nouse-gpuuuid", "use-gputype", "nouse-gputype")
+    asking(slices, "long", limits, annotations={f"nvidia.com/{name}": words for name in names})
+    slices.running("chosen")
+    assert slices.seen("chosen") == [(second, 1007)]
+    for name in ("avoided", "long"):
+        waiting = partial(waits_for_claims, slices, name)
+        eventually(waiting, f"{name} waits", 30)
+
+
+def waits_for_claims(slices: Slices, name: str) -> bool:
+    events = slices.cluster.events(name, slices.namespace)
+    return any("cannot allocate all claims" in one for one in events)
+
+
+def test_warnings(slices: Slices, tmp_path: Path) -> None:
+    """kubectl shows what of a pod does not count, and an event a claim without the runtime class."""
+    limits = {"volcano.sh/vgpu-number": 1, "volcano.sh/vgpu-memory": 15361}
+    spec = {**by_limits(limits), "schedulerName": "volcano"}
+    metadata = {
+        "name": "large",
+        "namespace": slices.namespace,
+        "annotations": {"nvidia.com/vgpu-mode": "mig"},
+    }
+    manifest = tmp_path / "large.yaml"
+    manifest.write_text(
+        yaml.safe_dump({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
+    )
+    done = slices.cluster.kubectl("apply", "--filename", str(manifest))
+    assert [line.split(": ")[:3] for line in done.stderr.splitlines()] == [
+        ["Warning", "opencgpu", "container main"],
+        ["Warning", "opencgpu", "nvidia.com/vgpu-mode"],
+        ["Warning", "opencgpu", "schedulerName"],
+    ]
+    slices.claim("plain", "1Gi")
+    slices.pod("plain", {"main": ["plain"]}, runtimeClassName=None)
+    slices.running("plain")
+    events = slices.cluster.events("plain", slices.namespace)
+    assert [one for one in events if one.startswith("NoRuntimeClass")]
 
 
 def test_templates_are_few_and_collected(slices: Slices) -> None:

@@ -7,8 +7,9 @@ Sources: ACK's documentation (aliyun.com/gpu-mem), Project-HAMi/HAMi (docs), vol
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any
 
@@ -17,9 +18,14 @@ from lightkube.utils.quantity import parse_quantity
 from cgpu.config.effective import Effective
 from cgpu.errors import CgpuError, show
 from cgpu.kubernetes.admission.shape import Shape
+from cgpu.kubernetes.admission.unheeded import PRIORITY
 
-MIB_OF_GIB = 1024
+# MiB of the units that memory is counted in.
+UNITS = {"GiB": 1024, "MiB": 1}
+MIB_OF_GIB = UNITS["GiB"]
 MAX_AMOUNT = 1 << 30
+# Not k: in place of 3000 the API server itself may write 3k.
+SUFFIX = re.compile("[KMGTPE]i?$")
 MAX_COUNT = 32  # devices of one claim (AllocationResultsMaxSize of resource.k8s.io/v1)
 WEIGHTS = Effective().max_inst  # unless a node says otherwise: a weight is 5 percent
 ANNOTATED_CONTAINER = "gpu-fraction-container-name"
@@ -27,36 +33,58 @@ ANNOTATED_CONTAINER = "gpu-fraction-container-name"
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """The resource names of one system; an empty one: it has none. unit: MiB of one of its memory."""
+    """The resource names of one system; an empty one: it has none.
+
+    unit: MiB of one of its memory; divided: the memory is that of all GPUs together.
+    """
 
     memory: str
     unit: int
     percentage: str
     cores: str
     count: str
+    divided: bool = False
 
     def all(self) -> tuple[str, ...]:
         """Return those that there are."""
         return tuple(filter(None, (self.memory, self.percentage, self.cores, self.count)))
 
 
-ACK = Names("aliyun.com/gpu-mem", MIB_OF_GIB, "", "aliyun.com/gpu-core.percentage", "aliyun.com/gpu-count")
+ACK = Names(
+    "aliyun.com/gpu-mem",
+    MIB_OF_GIB,
+    "",
+    "aliyun.com/gpu-core.percentage",
+    "aliyun.com/gpu-count",
+    divided=True,
+)
 HAMI = Names("nvidia.com/gpumem", 1, "nvidia.com/gpumem-percentage", "nvidia.com/gpucores", "nvidia.com/gpu")
-VOLCANO = Names("volcano.sh/vgpu-memory", 1, "", "volcano.sh/vgpu-cores", "volcano.sh/vgpu-number")
+VOLCANO = Names(
+    "volcano.sh/vgpu-memory",
+    1,
+    "volcano.sh/vgpu-memory-percentage",
+    "volcano.sh/vgpu-cores",
+    "volcano.sh/vgpu-number",
+)
 SYSTEMS = (ACK, HAMI, VOLCANO)
-ALL = frozenset(name for names in SYSTEMS for name in names.all())
+ALL = frozenset(name for names in SYSTEMS for name in names.all()) | {PRIORITY}
 # NVIDIA's own plugin has this name, too: without one of HAMi's others it is not for us.
 SHARED_NAME = HAMI.count
+OTHERS_NAMES = frozenset((SHARED_NAME, PRIORITY))
 KAI_MEMORY, KAI_FRACTION, KAI_COUNT = "gpu-memory", "gpu-fraction", "gpu-fraction-num-devices"
 
 
-def of_container(container: Mapping[str, Any], labels: Mapping[str, str]) -> Shape | None:
+def of_container(
+    container: Mapping[str, Any], labels: Mapping[str, str], ack_unit: int = MIB_OF_GIB
+) -> Shape | None:
     """Return what a container's resources ask for, None for nothing of ours. Raises CgpuError.
 
-    labels: of the pod: ACK spreads a request over as many cards as one of them says.
+    labels: of the pod: ACK spreads a request over as many cards as one of them says. ack_unit: MiB of one
+    aliyun.com/gpu-mem.
     """
     limits = _resources(container, "limits")
-    found = [(names, shape) for names in SYSTEMS if (shape := _shape(names, limits, labels)) is not None]
+    systems = (replace(ACK, unit=ack_unit), HAMI, VOLCANO)
+    found = [(names, shape) for names in systems if (shape := _shape(names, limits, labels)) is not None]
     _refuse_requests_alone(container, limits)
     if len(found) > 1:
         first, second = found[0][0].memory, found[1][0].memory
@@ -77,6 +105,8 @@ def of_annotations(annotations: Mapping[str, str]) -> Shape | None:
         raise CgpuError(f"annotations {KAI_MEMORY} and {KAI_FRACTION}: expected one of them")
     count = _number(f"annotation {KAI_COUNT}", annotations.get(KAI_COUNT, "1"), 1, MAX_COUNT)
     if memory is not None:
+        if SUFFIX.search(memory):
+            raise CgpuError(f"annotation {KAI_MEMORY}: {show(memory)}: expected the number of MiB alone")
         return Shape(_number(f"annotation {KAI_MEMORY}", memory, 1, MAX_AMOUNT), count=count)
     return Shape(None, _percent(str(fraction)), count)
 
@@ -91,7 +121,7 @@ def _shape(names: Names, limits: Mapping[str, Any], labels: Mapping[str, str]) -
     found = {name: limits[name] for name in names.all() if name in limits}
     if not found or set(found) == {SHARED_NAME}:
         return None
-    memory = _amount(names.memory, found, MAX_AMOUNT)
+    memory = _memory(names, found)
     percent = _amount(names.percentage, found, 100)
     cores = _amount(names.cores, found, 100)
     if not memory and not percent:
@@ -109,7 +139,7 @@ def _shape(names: Names, limits: Mapping[str, Any], labels: Mapping[str, str]) -
 
 
 def _count(names: Names, found: Mapping[str, Any], labels: Mapping[str, str]) -> int:
-    by_label = labels.get(names.count) if names is ACK else None
+    by_label = labels.get(names.count) if names.divided else None
     if by_label is not None:
         return _number(f"label {names.count}", by_label, 1, MAX_COUNT)
     return _amount(names.count, found, MAX_COUNT) or 1
@@ -117,11 +147,18 @@ def _count(names: Names, found: Mapping[str, Any], labels: Mapping[str, str]) ->
 
 def _each(names: Names, memory: int, count: int) -> int:
     """Return the MiB on each GPU: ACK divides what is asked for, the others give it on each."""
-    if names is not ACK:
+    if not names.divided:
         return memory * names.unit
     if memory % count:
         raise CgpuError(f"{names.memory}: {memory}: expected a multiple of {count}, the {names.count}")
     return memory * names.unit // count
+
+
+def _memory(names: Names, found: Mapping[str, Any]) -> int:
+    if SUFFIX.search(str(found.get(names.memory, ""))):
+        unit = next(word for word, mib in UNITS.items() if mib == names.unit)
+        raise CgpuError(f"{names.memory}: {show(found[names.memory])}: expected the number of {unit} alone")
+    return _amount(names.memory, found, MAX_AMOUNT)
 
 
 def _amount(name: str, found: Mapping[str, Any], most: int) -> int:
@@ -153,7 +190,7 @@ def _decimal(text: str) -> Decimal | None:
 
 def _refuse_requests_alone(container: Mapping[str, Any], limits: Mapping[str, Any]) -> None:
     for name, amount in _resources(container, "requests").items():
-        if name in ALL and name != SHARED_NAME and str(limits.get(name)) != str(amount):
+        if name in ALL - OTHERS_NAMES and str(limits.get(name)) != str(amount):
             raise CgpuError(f"{_where(container)}: {name} in requests: expected the same in limits")
 
 

@@ -17,8 +17,10 @@ from lightkube.resources.resource_v1 import ResourceClaimTemplate, ResourceSlice
 
 from cgpu.arguments import Parser
 from cgpu.errors import CgpuError
+from cgpu.kubernetes.admission import asked
 from cgpu.kubernetes.admission.collect import add_most
-from cgpu.kubernetes.admission.server import Webhook
+from cgpu.kubernetes.admission.rewrite import Settings
+from cgpu.kubernetes.admission.server import BOUNDS, Webhook
 from cgpu.kubernetes.admission.templates import Templates
 from cgpu.kubernetes.cluster import configuration, http_client, learn
 from cgpu.service_log import ERROR, ServiceLog
@@ -49,6 +51,12 @@ def parser() -> argparse.ArgumentParser:
         metavar="FILE",
         help="take reviews only of who shows a certificate of this authority, by default of anybody",
     )
+    found.add_argument(
+        "--ack-unit",
+        choices=asked.UNITS,
+        default="GiB",
+        help="of aliyun.com/gpu-mem (GiB); gpushare's device plugin has MiB with --memory-unit=MiB",
+    )
     add_most(found)
     found.add_argument("--kubeconfig", metavar="FILE", help="by default the service account of the pod")
     found.add_argument(
@@ -78,7 +86,8 @@ def _serve(options: argparse.Namespace, say: ServiceLog) -> None:
     chosen = configuration(options.kubeconfig)
     templates = Templates(Client(config=chosen), http_client(chosen), most=options.most)
     context = tls_context(options.certificate, options.client_authority)
-    server = Webhook((options.address, options.port), context, templates, say)
+    settings = Settings(asked.UNITS[options.ack_unit])
+    server = Webhook((options.address, options.port), context, templates, say, BOUNDS, settings)
     for number in (signal.SIGTERM, signal.SIGINT):
         # In a thread: shutdown() waits for the loop that a signal interrupts.
         signal.signal(number, lambda *_: threading.Thread(target=server.shutdown).start())

@@ -11,13 +11,15 @@ from typing import Any
 
 from cgpu.errors import CgpuError, show
 from cgpu.kubernetes import parameters
-from cgpu.kubernetes.admission.rewrite import Rewritten, rewrite
+from cgpu.kubernetes.admission.rewrite import Rewritten, Settings, rewrite
 from cgpu.kubernetes.admission.templates import Templates
 from cgpu.kubernetes.names import DRIVER
 from cgpu.service_log import WARNING, Say
 
 Answer = dict[str, Any]
 MAX_NAME = 253
+# The API server cuts longer ones, and drops them beyond 4 KiB together (admission.k8s.io/v1).
+MAX_WARNING, MAX_WARNINGS = 256, 16
 API = "admission.k8s.io/v1"
 POD = {"group": "", "version": "v1", "kind": "Pod"}
 NAMESPACE = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?", re.ASCII)
@@ -30,10 +32,10 @@ FIELDS = {
 }
 
 
-def pods(request: Mapping[str, Any], templates: Templates) -> Rewritten:
+def pods(request: Mapping[str, Any], templates: Templates, settings: Settings) -> Rewritten:
     """Return what to change of a pod, after its templates were made. Raises CgpuError."""
     namespace = _namespace_of_new_pod(request)
-    found = rewrite(request.get("object") or {}, templates.sizes)
+    found = rewrite(request.get("object") or {}, templates.cards, settings)
     if not request.get("dryRun"):
         for name, spec in found.templates.items():
             templates.ensure(namespace, name, spec)
@@ -87,6 +89,10 @@ def answer(raw: bytes, judge: Callable[[Mapping[str, Any]], Rewritten | None], s
         # refused.
         response |= _refused(request, f"the object cannot be read ({show(type(error).__name__)})", say)
     else:
+        if found is not None and found.warnings:
+            response["warnings"] = [
+                f"opencgpu: {line}"[:MAX_WARNING] for line in found.warnings[:MAX_WARNINGS]
+            ]
         if found is not None and found.patch:
             response["patchType"] = "JSONPatch"
             response["patch"] = base64.b64encode(json.dumps(found.patch).encode()).decode()

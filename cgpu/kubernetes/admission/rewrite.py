@@ -4,31 +4,53 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
 
 from cgpu.errors import CgpuError, show
-from cgpu.kubernetes.admission import asked
+from cgpu.kubernetes.admission import asked, cards, unheeded
 from cgpu.kubernetes.admission.shape import Shape, name_of, template
 from cgpu.kubernetes.names import RUNTIME_CLASS
 
 CLAIM_PREFIX = "opencgpu-"
-MAX_LABEL = 63  # of a claim's name in a pod (RFC 1123)
-# Schedulers of the other systems; Kubernetes' own places their pods instead.
-KAI = "kai-scheduler"
-SCHEDULERS = ("ack-co-scheduler", "hami-scheduler", KAI)
 DEFAULT_SCHEDULER = "default-scheduler"
+MAX_LABEL = 63  # of a claim's name in a pod (RFC 1123)
 KINDS = ("initContainers", "containers")
 MOST = 64  # containers of a pod that ask: each may need a template, made before the API server judges the pod
 
 
 @dataclass(frozen=True, slots=True)
 class Rewritten:
-    """patch: a JSON Patch (RFC 6902) of a pod. templates: by name, specs that have to exist before it."""
+    """patch: a JSON Patch (RFC 6902) of a pod. templates: by name, specs that have to exist before it.
+
+    warnings: lines for whoever makes the pod.
+    """
 
     patch: list[dict[str, Any]] = field(default_factory=list)
     templates: dict[str, dict[str, Any]] = field(default_factory=dict)
+    warnings: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What the chart says of all pods. ack_unit: MiB of one aliyun.com/gpu-mem. scheduler: places them."""
+
+    ack_unit: int = asked.MIB_OF_GIB
+    scheduler: str = DEFAULT_SCHEDULER
+
+
+DEFAULTS = Settings()
+
+
+class Published(Protocol):
+    """The cards of the cluster."""
+
+    def sizes(self) -> Sequence[int]:
+        """Return the MiB of all kinds of card, the most frequent first."""
+
+    def largest(self, mib: int) -> int:
+        """Return the MiB of the largest card, or some that are as many; 0 where none is known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,52 +69,69 @@ class _Wanted:
         return CLAIM_PREFIX + name
 
 
-def rewrite(pod: Mapping[str, Any], sizes: Callable[[], Sequence[int]]) -> Rewritten:
-    """Return what to change of a pod, nothing for one that asks for nothing of ours. Raises CgpuError.
-
-    sizes: the MiB of all kinds of card in the cluster; asked for where a pod wants a percentage.
-    """
+def rewrite(pod: Mapping[str, Any], published: Published, settings: Settings = DEFAULTS) -> Rewritten:
+    """Return what to change of a pod, nothing for one that asks for nothing of ours. Raises CgpuError."""
     spec = pod.get("spec") or {}
-    wanted = list(_wanted(pod))
+    wanted = list(_wanted(pod, settings))
     if len(wanted) > MOST:
         raise CgpuError(f"{len(wanted)} containers ask for parts of GPUs; expected at most {MOST} in a pod")
     found = Rewritten()
     for one in wanted:
-        of_cards = sizes() if one.shape.percent is not None else ()
-        if one.shape.percent is not None and not of_cards:
-            raise CgpuError(
-                "a percentage of a GPU is asked for, and no node has published a GPU yet; try again"
-            )
-        described = template(one.shape, of_cards)
+        described = template(one.shape, _sizes(one.shape, published))
         name = name_of(described)
         found.templates[name] = described
         found.patch.append(_with_claim(one))
         found.patch.append(_claim_of_pod(spec, one.claim, name, first=one is wanted[0]))
+        found.warnings.extend(_warnings(one, published))
     if wanted:
         found.patch.extend(_runtime(spec))
+        found.patch.extend(_scheduler(spec, settings))
+        found.warnings.extend(unheeded.warnings(pod, settings.scheduler))
     found.patch.extend(_without_names(spec, {(one.kind, one.index) for one in wanted}))
     return found
 
 
-def _wanted(pod: Mapping[str, Any]) -> Iterator[_Wanted]:
+def _sizes(shape: Shape, published: Published) -> Sequence[int]:
+    """Return the sizes of card of which a percentage is something else. Raises CgpuError without any."""
+    if shape.percent is None:
+        return ()
+    found = published.sizes()
+    if not found:
+        raise CgpuError("a percentage of a GPU is asked for, and no node has published a GPU yet; try again")
+    return found
+
+
+def _warnings(one: _Wanted, published: Published) -> Iterator[str]:
+    yield from unheeded.priority(one.container)
+    mib = one.shape.mib or 0
+    largest = published.largest(mib)
+    if largest and mib > largest:
+        where = f"container {show(one.container.get('name'))}"
+        yield f"{where}: {mib} MiB of a GPU: the pod waits, as the largest GPU of a node has {largest} MiB"
+
+
+def _wanted(pod: Mapping[str, Any], settings: Settings) -> Iterator[_Wanted]:
     metadata = pod.get("metadata") or {}
     spec = pod.get("spec") or {}
     annotations = metadata.get("annotations") or {}
     # KAI takes its annotations of pods that it schedules; others may use these words for something else. They
     # stay, and a second call, which another webhook may cause, finds the pod with another scheduler.
-    annotated = asked.of_annotations(annotations) if spec.get("schedulerName") == KAI else None
+    annotated = asked.of_annotations(annotations) if spec.get("schedulerName") == unheeded.KAI else None
     whose = annotations.get(asked.ANNOTATED_CONTAINER)
     if whose is None and spec.get("containers"):
         whose = spec["containers"][0].get("name")
     taken = False
+    selectors: tuple[str, ...] | None = None
     for kind, index, container in _containers(spec):
-        shape = asked.of_container(container, metadata.get("labels") or {})
+        shape = asked.of_container(container, metadata.get("labels") or {}, settings.ack_unit)
         if annotated is not None and container.get("name") == whose:
             if shape is not None:
                 raise CgpuError(f"container {show(whose)}: it asks by annotations and by resources")
             shape, taken = annotated, True
         if shape is not None:
-            yield _Wanted(kind, index, container, shape)
+            # Those of a pod that asks for nothing of ours are read by nobody.
+            selectors = cards.selectors(annotations) if selectors is None else selectors
+            yield _Wanted(kind, index, container, replace(shape, selectors=selectors))
     if annotated is not None and not taken:
         raise CgpuError(
             f"annotation {asked.ANNOTATED_CONTAINER}: {show(whose)}: the pod has no such container"
@@ -120,7 +159,7 @@ def _containers(spec: Mapping[str, Any]) -> Iterator[tuple[str, int, Mapping[str
 def _without_names(spec: Mapping[str, Any], done: set[tuple[str, int]]) -> Iterator[dict[str, Any]]:
     """Yield the changes of containers that ask for nothing, by an amount of 0: no node has these names."""
     for kind, index, container in _containers(spec):
-        names = set(asked.names_in(container)) - {asked.SHARED_NAME}
+        names = set(asked.names_in(container)) - asked.OTHERS_NAMES
         if names and (kind, index) not in done:
             yield _resources(kind, index, _cleaned(container))
 
@@ -152,5 +191,9 @@ def _runtime(spec: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         )
     if runtime != RUNTIME_CLASS:
         yield {"op": "add", "path": "/spec/runtimeClassName", "value": RUNTIME_CLASS}
-    if spec.get("schedulerName") in SCHEDULERS:
-        yield {"op": "add", "path": "/spec/schedulerName", "value": DEFAULT_SCHEDULER}
+
+
+def _scheduler(spec: Mapping[str, Any], settings: Settings) -> Iterator[dict[str, Any]]:
+    now = spec.get("schedulerName", DEFAULT_SCHEDULER)
+    if now != settings.scheduler and now in (*unheeded.SCHEDULERS, DEFAULT_SCHEDULER):
+        yield {"op": "add", "path": "/spec/schedulerName", "value": settings.scheduler}

@@ -18,7 +18,7 @@ from http import HTTPStatus
 from typing import Any
 
 from cgpu.kubernetes.admission import review
-from cgpu.kubernetes.admission.rewrite import Rewritten
+from cgpu.kubernetes.admission.rewrite import DEFAULTS, Rewritten, Settings
 from cgpu.kubernetes.admission.templates import Templates
 from cgpu.page_server import Bounds, Connection, Handler, Page, PageServer
 from cgpu.service_log import Say
@@ -44,16 +44,17 @@ class Webhook(PageServer):
         templates: Templates,
         say: Say,
         bounds: Bounds = BOUNDS,
+        settings: Settings = DEFAULTS,
     ) -> None:
         """Listen. context: where it asks for certificates of clients, only who shows one is judged.
 
-        say: writes what is refused to the log. A kubelet that asks whether this serves has no certificate.
-        Raises OSError.
+        say: writes what is refused to the log. settings: of all pods. A kubelet that asks whether this serves
+        has no certificate. Raises OSError.
         """
         self.say = say
         self.asks_proof = context.verify_mode != ssl.CERT_NONE
         self.judges: Mapping[str, Judge] = {
-            "/pods": lambda request: review.pods(request, templates),
+            "/pods": lambda request: review.pods(request, templates, settings),
             "/claims": review.claims,
         }
         self._context = context

@@ -26,19 +26,22 @@ MAX_SIZES = 8  # FirstAvailableDeviceRequestMaxSize of resource.k8s.io/v1
 class Shape:
     """So much on each of `count` different GPUs: either MiB, or percent of the card's memory.
 
-    weight: of GPU time; None: that of a claim that does not say.
+    weight: of GPU time; None: that of a claim that does not say. selectors: expressions (CEL) that hold for
+    the cards.
     """
 
     mib: int | None
     percent: int | None = None
     count: int = 1
     weight: int | None = None
+    selectors: tuple[str, ...] = ()
 
 
 def template(shape: Shape, sizes: Sequence[int]) -> dict[str, Any]:
     """Return the spec of a template.
 
-    sizes: the MiB of all kinds of card, of each of which a percentage is something else.
+    sizes: the MiB of all kinds of card, of each of which a percentage is something else; the scheduler tries
+    the first one first.
     """
     return {"spec": {"devices": {"requests": [{"name": REQUEST, **_request(shape, sizes)}]}}}
 
@@ -56,23 +59,24 @@ def _request(shape: Shape, sizes: Sequence[int]) -> dict[str, Any]:
     # A claim has no percentages: each kind of card has an alternative, of which the scheduler takes one.
     return {
         "firstAvailable": [
-            {
-                "name": f"of-{size}mi",
-                "selectors": [_of_size(size)],
-                **_device(shape, size * shape.percent // 100),
-            }
-            for size in sorted(sizes)[:MAX_SIZES]
+            {"name": f"of-{size}mi", **_device(shape, size * shape.percent // 100, _of_size(size))}
+            for size in sizes[:MAX_SIZES]
         ]
     }
 
 
-def _device(shape: Shape, mib: int) -> dict[str, Any]:
+def _device(shape: Shape, mib: int, *more: str) -> dict[str, Any]:
     wanted = {MEMORY: f"{mib}Mi"}
     if shape.weight is not None:
         wanted[WEIGHT] = str(shape.weight)
-    return {"deviceClassName": DEVICE_CLASS, "count": shape.count, "capacity": {"requests": wanted}}
+    selectors = [{"cel": {"expression": one}} for one in (*more, *shape.selectors)]
+    return {
+        "deviceClassName": DEVICE_CLASS,
+        **({"selectors": selectors} if selectors else {}),
+        "count": shape.count,
+        "capacity": {"requests": wanted},
+    }
 
 
-def _of_size(mib: int) -> dict[str, Any]:
-    memory = f'device.capacity["{DRIVER}"].{MEMORY}'
-    return {"cel": {"expression": f'{memory}.compareTo(quantity("{mib}Mi")) == 0'}}
+def _of_size(mib: int) -> str:
+    return f'device.capacity["{DRIVER}"].{MEMORY}.compareTo(quantity("{mib}Mi")) == 0'

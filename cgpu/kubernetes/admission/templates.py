@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from http import HTTPStatus
 from itertools import islice
@@ -23,14 +23,14 @@ from lightkube.core.exceptions import ApiError
 from lightkube.models.meta_v1 import ObjectMeta
 from lightkube.models.resource_v1 import ResourceClaimTemplateSpec
 from lightkube.resources.core_v1 import Pod
-from lightkube.resources.resource_v1 import ResourceClaimTemplate, ResourceSlice
+from lightkube.resources.resource_v1 import ResourceClaimTemplate
 from lightkube.types import PatchType
 from lightkube.utils.quantity import parse_quantity
 
 from cgpu.errors import CgpuError, show
+from cgpu.kubernetes.admission.cards import Cards
 from cgpu.kubernetes.admission.shape import MANAGED_BY, MANAGER
-from cgpu.kubernetes.names import DRIVER, GATE_OFF, MEMORY
-from cgpu.sizes import MIB
+from cgpu.kubernetes.names import GATE_OFF
 
 LAST_USED = "opencgpu.io/last-used"
 TOUCH_AFTER = timedelta(hours=1)
@@ -40,7 +40,6 @@ MOST = 256  # templates of a namespace; a pod has up to 64 of its own
 FULL_S = 10.0  # how long a full namespace is remembered: each question lists what it has
 STRIPES = 16
 NO_AMOUNTS = f"a part of a GPU cannot be given, since this cluster gives out whole devices alone: {GATE_OFF}"
-SIZES_S = 30.0  # how long the sizes of the cluster's cards are remembered
 FORMAT = "%Y-%m-%dT%H:%M:%SZ"
 
 
@@ -60,9 +59,9 @@ class Templates:
         most: templates that a namespace may have of admission.
         """
         self._client = client
+        self.cards = Cards(client)
         self._http = http
         self._now = now
-        self._sizes: tuple[float, tuple[int, ...]] = (-SIZES_S, ())
         self._amounts_count = False  # until the API server has been seen to keep one
         self._most = most
         # One thread at a time makes templates of a namespace, so that none is made after the last one.
@@ -83,17 +82,6 @@ class Templates:
             raise CgpuError(f"{what}: the API server says: {show(error.status.message or '')}") from error
         except httpx2.HTTPError as error:
             raise CgpuError(f"{what}: no answer from the API server ({type(error).__name__})") from error
-
-    def sizes(self) -> Sequence[int]:
-        """Return the MiB of all kinds of card that nodes publish. Raises CgpuError."""
-        read, found = self._sizes
-        if time.monotonic() - read > SIZES_S:
-            try:
-                found = tuple(sorted(set(self._published())))
-            except (ApiError, httpx2.HTTPError) as error:
-                raise CgpuError(f"ResourceSlices: no answer from the API server ({error})") from error
-            self._sizes = (time.monotonic(), found)
-        return found
 
     def collect(self, older_than: timedelta, *, dry_run: bool = False) -> Iterator[str]:
         """Remove templates that no pod names and no pod was given for so long; yield their names.
@@ -204,13 +192,6 @@ class Templates:
         response = self._http.request("DELETE", path, json=options)
         if response.status_code not in (HTTPStatus.OK, HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT):
             raise CgpuError(f"ResourceClaimTemplate {metadata.name}: not removed ({response.status_code})")
-
-    def _published(self) -> Iterator[int]:
-        for one in self._client.list(ResourceSlice, fields={"spec.driver": DRIVER}, chunk_size=500):
-            for device in one.spec.devices or ():
-                size = parse_quantity((device.capacity or {}).get(MEMORY, {}).get("value"))
-                if size is not None:
-                    yield int(size) // MIB
 
 
 def _has_amounts(kept: ResourceClaimTemplate) -> bool:

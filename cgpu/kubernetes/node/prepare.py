@@ -23,6 +23,7 @@ from cgpu import pod_shares, share_asks, shares
 from cgpu.client.tree import Tree
 from cgpu.config import effective
 from cgpu.errors import CgpuError
+from cgpu.kubernetes.names import RUNTIME_CLASS
 from cgpu.kubernetes.node import cdi
 from cgpu.kubernetes.node.allocation import AllocatedShare, NotHereError, allocated
 from cgpu.kubernetes.node.api import Api, ApiServerError, GoneError
@@ -197,6 +198,7 @@ class Claims:
         for consumer in _consumers(claim):
             try:
                 pod = self._api.pod(name.namespace, consumer.name, consumer.uid)
+                self._warn_of_runtime(pod, name)
                 found[consumer.uid] = dict(containers(pod, name.name, [share.request for share in wanted]))
             except GoneError:
                 continue
@@ -205,13 +207,19 @@ class Claims:
         if refused and not found:
             raise refused[0][1]
         for pod, why in refused:
-            self._tell(pod, why)
+            self._tell(pod, "ShareInUse", str(why))
         return found
 
-    def _tell(self, pod: Pod, error: CgpuError) -> None:
-        """Say in an event of a pod, once, why it has no share of a claim that others have."""
+    def _warn_of_runtime(self, pod: Pod, name: ClaimName) -> None:
+        if pod.spec is not None and pod.spec.runtimeClassName in (None, "nvidia"):
+            found = pod.spec.runtimeClassName or "none"
+            why = f"its parts of GPUs come by runtimeClassName: {RUNTIME_CLASS}; this pod has {found}"
+            self._tell(pod, "NoRuntimeClass", f"{name}: {why}")
+
+    def _tell(self, pod: Pod, reason: str, message: str) -> None:
+        """Write an event of a pod, once."""
         assert pod.metadata is not None
-        key = (str(pod.metadata.uid), str(error))
+        key = (str(pod.metadata.uid), message)
         if key in self._told:
             return
         about = ObjectReference(
@@ -222,7 +230,7 @@ class Claims:
             uid=pod.metadata.uid,
         )
         with contextlib.suppress(ApiServerError):
-            self._api.event(about, "ShareInUse", key[1], warning=True)
+            self._api.event(about, reason, message, warning=True)
             self._told.add(key)
 
     def _do(self, record: Record) -> None:

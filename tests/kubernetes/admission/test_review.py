@@ -8,7 +8,7 @@ import json
 import socket
 import ssl
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, cast
@@ -19,10 +19,12 @@ import pytest
 from cgpu.errors import CgpuError
 from cgpu.kubernetes.admission import review, server
 from cgpu.kubernetes.admission.main import tls_context
+from cgpu.kubernetes.admission.rewrite import Rewritten, Settings
 from cgpu.kubernetes.admission.server import MAX_BODY, PART, Webhook
 from cgpu.kubernetes.admission.templates import Templates
 from cgpu.page_server import Bounds
 from cgpu.service_log import INFO, WARNING, Fields
+from tests.kubernetes.admission.published import Published
 from tests.kubernetes.harness import certificates
 
 POD = {"spec": {"containers": [{"name": "main", "resources": {"limits": {"aliyun.com/gpu-mem": 3}}}]}}
@@ -39,9 +41,7 @@ class Log:
 class FewTemplates:
     def __init__(self) -> None:
         self.made: list[tuple[str, str]] = []
-
-    def sizes(self) -> tuple[int, ...]:
-        return ()
+        self.cards = Published(15360)
 
     def ensure(self, namespace: str, name: str, spec: dict[str, Any]) -> None:
         if namespace == "full":
@@ -69,7 +69,10 @@ def templates() -> FewTemplates:
 
 
 def judged(raw: bytes, templates: FewTemplates, log: Log | None = None) -> dict[str, Any]:
-    found = review.answer(raw, lambda asked: review.pods(asked, cast("Templates", templates)), log or Log())
+    def judge(asked: Mapping[str, Any]) -> Rewritten:
+        return review.pods(asked, cast("Templates", templates), Settings())
+
+    found = review.answer(raw, judge, log or Log())
     return cast("dict[str, Any]", found["response"])
 
 

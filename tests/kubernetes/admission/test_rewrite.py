@@ -18,9 +18,11 @@ from cgpu.kubernetes.admission import rewrite as rewriting
 from cgpu.kubernetes.admission.asked import SYSTEMS
 from cgpu.kubernetes.admission.rewrite import MOST, rewrite
 from cgpu.kubernetes.admission.shape import Shape, name_of, template
+from tests.kubernetes.admission.published import Published
 
 TABLE = yaml.safe_load((Path(__file__).parent / "asked.yaml").read_text())
 SIZES = (15360, 81920)
+CARDS = Published(*SIZES)
 NAMES = sorted({name for names in SYSTEMS for name in names.all()})
 AMOUNTS: st.SearchStrategy[int | str] = st.integers(-1, 120) | st.text(max_size=4)
 RESOURCES: st.SearchStrategy[dict[str, Any]] = st.dictionaries(
@@ -57,7 +59,7 @@ def patched(document: dict[str, Any], patch: list[dict[str, Any]]) -> dict[str, 
 
 
 def rewritten(document: dict[str, Any]) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
-    found = rewrite(document, lambda: SIZES)
+    found = rewrite(document, CARDS)
     return patched(document, found.patch), found.templates
 
 
@@ -70,13 +72,13 @@ def test_table(row: dict[str, Any]) -> None:
     document = pod([container(**resources)], **metadata, **fields)
     if "refused" in row:
         with pytest.raises(CgpuError) as error:
-            rewrite(document, lambda: SIZES)
+            rewrite(document, CARDS)
         assert row["refused"] in str(error.value)
     elif "nothing" in row:
-        assert rewrite(document, lambda: SIZES).templates == {}
+        assert rewrite(document, CARDS).templates == {}
     else:
         described = template(Shape(*row["shape"]), SIZES)
-        assert rewrite(document, lambda: SIZES).templates == {name_of(described): described}
+        assert rewrite(document, CARDS).templates == {name_of(described): described}
 
 
 def test_several_containers() -> None:
@@ -114,19 +116,19 @@ def test_twice_is_once() -> None:
         pod([container()], annotations={"gpu-fraction": "0.5"}, schedulerName="kai-scheduler"),
     ):
         after, _ = rewritten(document)
-        assert rewrite(after, lambda: SIZES).patch == []
+        assert rewrite(after, CARDS).patch == []
         after["spec"]["containers"].insert(0, container("sidecar", limits={"aliyun.com/gpu-mem": 1}))
         again, _ = rewritten(after)
         assert [one["name"] for one in again["spec"]["resourceClaims"]] == [
             "opencgpu-main",
             "opencgpu-sidecar",
         ]
-    assert rewrite(pod([container()], annotations={"gpu-memory": "x"}), lambda: SIZES).patch == []
+    assert rewrite(pod([container()], annotations={"gpu-memory": "x"}), CARDS).patch == []
 
 
 def test_nothing_asked() -> None:
     """A pod that asks for nothing of ours stays as it is; an amount of 0 goes, since no node has the name."""
-    assert rewrite(pod([container(limits={"nvidia.com/gpu": 1})]), lambda: SIZES).patch == []
+    assert rewrite(pod([container(limits={"nvidia.com/gpu": 1})]), CARDS).patch == []
     after, templates = rewritten(pod([container(limits={"aliyun.com/gpu-mem": 0, "cpu": 1})]))
     assert (after["spec"], templates) == (pod([container(limits={"cpu": 1})])["spec"], {})
 
@@ -150,7 +152,7 @@ def test_percentages() -> None:
     found = [(one["name"], one["capacity"]["requests"]) for one in request["firstAvailable"]]
     assert found == [("of-15360mi", {"memory": "7680Mi"}), ("of-81920mi", {"memory": "40960Mi"})]
     with pytest.raises(CgpuError, match="no node has published a GPU yet"):
-        rewrite(document, lambda: ())
+        rewrite(document, Published())
 
 
 @given(st.lists(RESOURCES, min_size=1, max_size=3), RESOURCES)
@@ -186,7 +188,7 @@ def test_a_very_long_pod() -> None:
     claims = [{"name": f"c{one}", "resourceClaimName": "c"} for one in range(8000)]
     containers += [container(f"a{one}", limits={"aliyun.com/gpu-mem": 1}) for one in range(MOST)]
     began = time.process_time()
-    rewrite(pod(containers, resourceClaims=claims), lambda: SIZES)
+    rewrite(pod(containers, resourceClaims=claims), CARDS)
     assert time.process_time() - began < 5
 
 

@@ -13,11 +13,12 @@ import httpx2
 import pytest
 from lightkube import ApiError, Client
 from lightkube.resources.core_v1 import Pod
-from lightkube.resources.resource_v1 import ResourceClaimTemplate
+from lightkube.resources.resource_v1 import ResourceClaimTemplate, ResourceSlice
 
 from cgpu.errors import CgpuError
 from cgpu.kubernetes.admission import review
 from cgpu.kubernetes.admission.collect import parser
+from cgpu.kubernetes.admission.rewrite import Settings
 from cgpu.kubernetes.admission.shape import Shape, template
 from cgpu.kubernetes.admission.templates import FORMAT, LAST_USED, Templates
 
@@ -45,10 +46,10 @@ class FakeClient:
             )
         return self.kept[name]
 
-    def list(self, kind: type[Pod | ResourceClaimTemplate], **_: object) -> Iterator[Any]:
+    def list(self, kind: type[Pod | ResourceClaimTemplate | ResourceSlice], **_: object) -> Iterator[Any]:
         with self._lock:
             self.listed += kind is ResourceClaimTemplate
-            return iter(self.pods if kind is Pod else [*self.kept.values()])
+            return iter({Pod: self.pods, ResourceSlice: []}.get(kind, [*self.kept.values()]))
 
     def create(self, wanted: ResourceClaimTemplate, *, dry_run: bool = False) -> ResourceClaimTemplate:
         kept = wanted.to_dict()
@@ -81,7 +82,7 @@ def asked(number: int, containers: int = 64) -> dict[str, Any]:
 def refusals(found: Templates, numbers: range) -> int:
     def judge(number: int) -> bool:
         try:
-            review.pods(asked(number), found)
+            review.pods(asked(number), found, Settings())
         except CgpuError as error:
             return "namespace kube-system has templates of 100 shapes" in str(error)
         return False
@@ -100,9 +101,9 @@ def test_a_flood_of_shapes() -> None:
     assert refusals(found, range(300)) >= 298
     assert len(client.made) == 100
     assert client.listed < 200
-    (first,) = review.pods(asked(0, 1), templates(FakeClient())).templates
+    (first,) = review.pods(asked(0, 1), templates(FakeClient()), Settings()).templates
     if first in client.made:
-        review.pods(asked(0, 1), found)
+        review.pods(asked(0, 1), found, Settings())
 
 
 def test_a_full_namespace_is_tidied_early() -> None:
@@ -112,7 +113,7 @@ def test_a_full_namespace_is_tidied_early() -> None:
     """
     client = FakeClient()
     made = datetime(2026, 1, 1, tzinfo=UTC)
-    review.pods(asked(0), templates(client, made))
+    review.pods(asked(0), templates(client, made), Settings())
     used, odd, *_ = client.made
     entry = {"name": "gpu", "resourceClaimTemplateName": used}
     pod = {"metadata": {"namespace": "kube-system"}, "spec": {"containers": [], "resourceClaims": [entry]}}

@@ -30,7 +30,7 @@ def result(number: int, memory: str = "6Gi", **fields: Any) -> dict[str, Any]:
         "pool": NODE,
         "device": T4.device,
         "shareID": share_id(number),
-        "consumedCapacity": {"memory": memory, "weight": "1", "places": "1"},
+        "consumedCapacity": {"memory": memory, "weight": "1"},
         **fields,
     }
 
@@ -76,6 +76,7 @@ def pod(containers: Mapping[str, Sequence[Mapping[str, str]]], uid: str = POD, *
         {
             "metadata": {"namespace": "team", "name": f"pod-{uid}", "uid": uid},
             "spec": {
+                "runtimeClassName": "cgpu",
                 "initContainers": [one for one in listed if str(one["name"]).startswith(("init", "side"))],
                 "containers": [one for one in listed if not str(one["name"]).startswith(("init", "side"))],
                 "resourceClaims": [{"name": "gpu", **(entry or {"resourceClaimName": "part"})}],

@@ -449,6 +449,17 @@ def test_another_pod_with_containers_at_once(node: Node) -> None:
     assert (reason, "(a, b)" in message) == ("ShareInUse", True)
 
 
+def test_a_pod_without_our_runtime(node: Node) -> None:
+    """Its containers have no GPU, by no fault of anything that fails: an event says so, once."""
+    spec = node.api.pods[POD].spec
+    assert spec is not None
+    spec.runtimeClassName = None
+    node.claims.prepare(NAME)
+    node.claims.prepare(NAME)
+    ((reason, message),) = node.api.events
+    assert (reason, "runtimeClassName: cgpu; this pod has none" in message) == ("NoRuntimeClass", True)
+
+
 def test_a_container_that_waits(node: Node) -> None:
     """A pod that joins a claim is known as soon as its container asks; one that is none of it is not."""
     node.claims.prepare(NAME)
