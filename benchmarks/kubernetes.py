@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Speed at which Kubernetes places pods on made-up nodes: pods with claims of parts of GPUs, and plain ones.
+"""What kube-scheduler needs to place pods with claims of parts of GPUs, and plain ones, on made-up nodes.
 
-etcd, the API server and the scheduler are real, without limits on calls in a second. No kubelet runs the
-pods, and nodes send no heartbeats: no controller manager is there to miss them. Needs root and the namespaces
-of scripts/kubernetes/bench, which `make bench-kubernetes` runs.
+etcd, the API server and the scheduler are real: the scheduler as it comes, or with the chart's configuration.
+It runs before the pods come, and has placed some: one that starts with pods waiting tries them anew for each
+claim that it then sees. No kubelet runs the pods, and nodes send no heartbeats, which no controller manager
+misses. Needs root and the namespaces of scripts/kubernetes/bench, which `make bench-kubernetes` runs.
 """
 
 from __future__ import annotations
@@ -18,14 +19,18 @@ import threading
 import time
 import urllib.request
 import uuid
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import dataclass
 from http.client import HTTPSConnection
 from pathlib import Path
 from typing import Any
 
-from cgpu.kubernetes.admission.shape import Shape, template
+import psutil
+import yaml
+
+from cgpu.kubernetes.admission.shape import REQUEST, Shape, template
 from cgpu.kubernetes.names import DRIVER
 from cgpu.kubernetes.node.card import Card
 from cgpu.kubernetes.node.devices import device
@@ -37,7 +42,9 @@ from tests.kubernetes.harness.settings import Settings
 from tests.kubernetes.programs import cache
 
 VERSION = "1.36"
-NODES = (100, 500, 1000, 2500, 5000)
+NODES = [1000]
+GIVEN = [0, 5000]
+WARM = 30  # pods that are placed before those that count
 LOGS = Path("reports/bench-kubernetes")
 CARDS = 2  # of each node, as T4:2 has them
 CORE, RESOURCES = "/api/v1", "/apis/resource.k8s.io/v1"
@@ -52,8 +59,8 @@ METRICS = "/metrics"
 SCHEDULED = re.compile(
     rb'^scheduler_schedule_attempts_total\{[^}]*result="scheduled"[^}]*\} (\S+)', re.MULTILINE
 )
-SAMPLE_S = 0.25
-FIRST_S = 600.0  # until the scheduler's caches have everything and the first pod is bound
+SAMPLE_S = 2.0  # each reading of the metrics costs the scheduler some milliseconds
+FIRST_S = 600.0  # until the scheduler's caches have everything and the first pods are bound
 
 # A path of the API, and the object that is made there.
 Made = tuple[str, dict[str, Any]]
@@ -71,13 +78,16 @@ def node(number: int) -> Made:
     }
 
 
+def uuid_of(number: int, index: int) -> str:
+    return f"GPU-{uuid.uuid5(uuid.NAMESPACE_OID, f'{number}/{index}')}"
+
+
 def resource_slice(number: int) -> Made:
     """Return the ResourceSlice of a node, with devices as the agent of a node makes them."""
     name = f"node-{number:05}"
-    uuids = [f"GPU-{uuid.uuid5(uuid.NAMESPACE_OID, f'{number}/{index}')}" for index in range(CARDS)]
     cards = [
-        Card(index, one, "Tesla T4", 15109, 20, policy=2, reserved=0, mig=False)
-        for index, one in enumerate(uuids)
+        Card(index, uuid_of(number, index), "Tesla T4", 15109, 20, policy=2, reserved=0, mig=False)
+        for index in range(CARDS)
     ]
     return f"{RESOURCES}/resourceslices", {
         "apiVersion": "resource.k8s.io/v1",
@@ -100,6 +110,20 @@ def claim(name: str) -> Made:
         "metadata": {"name": name},
         "spec": template(Shape(mib=1024), ())["spec"],
     }
+
+
+def allocation(number: int, nodes: int) -> dict[str, Any]:
+    """Return the status of a claim that was given 1 GiB, of all cards of all nodes one after the other."""
+    place, index = number // CARDS % nodes, number % CARDS
+    result = {
+        "request": REQUEST,
+        "driver": DRIVER,
+        "pool": f"node-{place:05}",
+        "device": uuid_of(place, index).lower(),
+        "shareID": str(uuid.uuid4()),
+        "consumedCapacity": {"memory": "1Gi", "weight": "1"},
+    }
+    return {"allocation": {"devices": {"results": [result]}}}
 
 
 def pod(name: str, *, claims: bool) -> Made:
@@ -130,16 +154,29 @@ class Api:
         with ThreadPoolExecutor(THREADS) as pool:
             list(pool.map(self._post, objects))
 
+    def give(self, claims: Iterable[tuple[str, dict[str, Any]]]) -> None:
+        """Make claims of these names and states."""
+        with ThreadPoolExecutor(THREADS) as pool:
+            list(pool.map(self._give, claims))
+
+    def _give(self, named: tuple[str, dict[str, Any]]) -> None:
+        path, body = claim(named[0])
+        kept = self._call("POST", path, body)
+        self._call("PUT", f"{path}/{named[0]}/status", {**kept, "status": named[1]})
+
     def _post(self, made: Made) -> None:
-        path, body = made
+        self._call("POST", *made)
+
+    def _call(self, verb: str, path: str, body: dict[str, Any]) -> dict[str, Any]:
         if not hasattr(self._own, "connection"):
             host = SERVER.removeprefix("https://")
             self._own.connection = HTTPSConnection(host, context=self._context, timeout=60)
-        self._own.connection.request("POST", path, json.dumps(body), self._headers)
+        self._own.connection.request(verb, path, json.dumps(body), self._headers)
         answer = self._own.connection.getresponse()
         said = answer.read().decode(errors="replace")
         if answer.status >= 300:
             raise RuntimeError(f"{path}: {answer.status}: {said[:300]}")
+        return dict(json.loads(said))
 
 
 @contextmanager
@@ -151,11 +188,23 @@ def served(component: Server) -> Iterator[None]:
         component.stop()
 
 
-def scheduler(settings: Settings, folder: Path, credentials: Credentials) -> Server:
+def chart_configuration() -> dict[str, Any]:
+    """Return the configuration of the chart's scheduler."""
+    documents = rendered("scheduler.enabled=true")
+    (found,) = [one for one in documents if "scheduler.yaml" in one.get("data", ())]
+    chosen: dict[str, Any] = yaml.safe_load(found["data"]["scheduler.yaml"])
+    return {key: value for key, value in chosen.items() if key != "profiles"}
+
+
+def scheduler(
+    settings: Settings, folder: Path, credentials: Credentials, configuration: dict[str, Any]
+) -> Server:
+    limits = configuration.get("clientConnection", QPS)
     config = {
         "apiVersion": "kubescheduler.config.k8s.io/v1",
         "kind": "KubeSchedulerConfiguration",
-        "clientConnection": {"kubeconfig": str(credentials.path("kube-scheduler")), **QPS},
+        **configuration,
+        "clientConnection": {"kubeconfig": str(credentials.path("kube-scheduler")), **limits},
         "leaderElection": {"leaderElect": False},
     }
     (folder / "scheduler.json").write_text(json.dumps(config))
@@ -174,52 +223,93 @@ def count_bound() -> int:
     return int(float(found[1])) if found else 0
 
 
-def watch(done: Callable[[int], bool], seconds: float) -> tuple[float, int]:
-    """Return when so many pods were bound as are wanted, or the time is over, and how many were."""
+def await_bound(number: int, seconds: float) -> int:
+    """Wait until so many pods were bound, or the time is over; return how many were."""
     end = time.monotonic() + seconds
-    while not done(pods := count_bound()) and time.monotonic() < end:
+    while (bound := count_bound()) < number and time.monotonic() < end:
         time.sleep(SAMPLE_S)
-    return time.monotonic(), pods
+    return bound
 
 
-def measure(folder: Path, nodes: int, pods: int, seconds: float, *, claims: bool) -> float:
-    """Return how many pods are placed in a second, on a control plane of its own."""
+@dataclass(frozen=True)
+class Case:
+    """given: claims that have parts already. configuration: of the scheduler, beside the defaults."""
+
+    nodes: int
+    claims: bool
+    given: int
+    configuration: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Of one pod. processor_ms: of the scheduler."""
+
+    processor_ms: float
+    rate: float
+
+    def __str__(self) -> str:
+        return f"{self.processor_ms:8.1f} ms {self.rate:5.0f}/s"
+
+
+def measure(folder: Path, case: Case, pods: int, seconds: float) -> Cost:
+    """Measure on a control plane of its own."""
     settings = Settings(cache() / VERSION, VERSION, "/", LOGS)
     credentials = Credentials(folder / "credentials")
-    names = [f"pod-{number:05}" for number in range(pods)]
     with (
         served(etcd(settings, folder, ETCD_FLAGS)),
         served(api_server(settings, folder, credentials, API_FLAGS)),
     ):
         api = Api(credentials)
-        api.make(map(node, range(nodes)))
-        if claims:
+        api.make(map(node, range(case.nodes)))
+        if case.claims:
             class_ = next(one for one in rendered() if one["kind"] == "DeviceClass")
             api.make([(f"{RESOURCES}/deviceclasses", class_)])
-            api.make(map(resource_slice, range(nodes)))
-            api.make(map(claim, names))
-        api.make(pod(name, claims=claims) for name in names)
-        with served(scheduler(settings, folder, credentials)):
-            begun, first = watch(lambda bound: bound > 0, FIRST_S)
-            ended, last = watch(lambda bound: bound >= pods, seconds)
-    return (last - first) / (ended - begun)
+            api.make(map(resource_slice, range(case.nodes)))
+            api.give((f"given-{number}", allocation(number, case.nodes)) for number in range(case.given))
+        component = scheduler(settings, folder, credentials, case.configuration)
+        with served(component):
+            make_pods(api, "warm", WARM, claims=case.claims)
+            warm = await_bound(WARM, FIRST_S)
+            before, began = processor_s(component.pid), time.monotonic()
+            make_pods(api, "pod", pods, claims=case.claims)
+            bound = await_bound(warm + pods, seconds) - warm
+            spent, passed = processor_s(component.pid) - before, time.monotonic() - began
+    return Cost(1000 * spent / bound, bound / passed)
+
+
+def make_pods(api: Api, prefix: str, number: int, *, claims: bool) -> None:
+    names = [f"{prefix}-{one:05}" for one in range(number)]
+    if claims:
+        api.make(map(claim, names))
+    api.make(pod(name, claims=claims) for name in names)
+
+
+def processor_s(pid: int) -> float:
+    times = psutil.Process(pid).cpu_times()
+    return float(times.user + times.system)
 
 
 def main() -> None:
     """Measure, and print a table."""
     parser = argparse.ArgumentParser(prog="make bench-kubernetes", description=__doc__)
-    parser.add_argument("--nodes", type=int, default=NODES[-1], help="at most")
-    parser.add_argument("--pods", type=int, default=1000, help="that are placed in each measurement")
-    parser.add_argument("--seconds", type=float, default=20.0, help="for a measurement, at most")
+    parser.add_argument("--nodes", type=int, nargs="+", default=NODES)
+    parser.add_argument("--given", type=int, nargs="+", default=GIVEN, help="claims that have parts already")
+    parser.add_argument("--pods", type=int, default=500, help="that are placed in each measurement")
+    parser.add_argument("--seconds", type=float, default=120.0, help="for a measurement, at most")
     chosen = parser.parse_args()
     LOGS.mkdir(parents=True, exist_ok=True)
-    print(f"Kubernetes {VERSION}\n{'nodes':>6} {'plain pods/s':>13} {'with claims':>12}")
-    for nodes in (count for count in NODES if count <= chosen.nodes):
-        rates = []
-        for claims in (False, True):
-            with tempfile.TemporaryDirectory(prefix="bench-kubernetes-") as folder:
-                rates.append(measure(Path(folder), nodes, chosen.pods, chosen.seconds, claims=claims))
-        print(f"{nodes:6} {rates[0]:13.0f} {rates[1]:12.0f}", flush=True)
+    print(f"Kubernetes {VERSION}: processor time of kube-scheduler for a pod, and pods in a second")
+    print(f"{'nodes':>6} {'claims':>7} {'plain pods':>18} {'with claims':>18} {'as the chart sets':>18}")
+    ours = chart_configuration()
+    for nodes in chosen.nodes:
+        for given in chosen.given:
+            cells = []
+            for claims, configuration in ((False, {}), (True, {}), (True, ours)):
+                with tempfile.TemporaryDirectory(prefix="bench-kubernetes-") as folder:
+                    case = Case(nodes, claims, given if claims else 0, configuration)
+                    cells.append(str(measure(Path(folder), case, chosen.pods, chosen.seconds)))
+            print(f"{nodes:6} {given:7} {' '.join(cells)}", flush=True)
 
 
 if __name__ == "__main__":

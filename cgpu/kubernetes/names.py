@@ -10,7 +10,6 @@ RUNTIME_CLASS = "cgpu"
 # Capacities of a device.
 MEMORY = "memory"
 WEIGHT = "weight"
-PLACES = "places"
 
 # Parameters of a claim (resource.k8s.io, OpaqueDeviceConfiguration).
 PARAMETERS_API = "gpu.opencgpu.io/v1"

@@ -151,6 +151,21 @@ def test_warnings(slices: Slices, tmp_path: Path) -> None:
     assert [one for one in events if one.startswith("NoRuntimeClass")]
 
 
+def test_a_scheduler_of_its_own(cluster: Cluster, namespace: str) -> None:
+    """The chart's scheduler has the rights and the configuration to place the pods of admission."""
+    with (
+        with_agent(cluster, namespace) as slices,
+        chart.with_scheduler(cluster) as scheduler,
+        with_admission(cluster, f"--scheduler={scheduler}"),
+    ):
+        asking(slices, "one", {"aliyun.com/gpu-mem": 3}, scheduler="ack-co-scheduler")
+        slices.running("one")
+        spec = cluster.api.get(Pod, "one", namespace=namespace).spec
+        assert spec is not None
+        assert spec.schedulerName == scheduler
+        cluster.delete_pod("one", namespace)
+
+
 def test_templates_are_few_and_collected(slices: Slices) -> None:
     """Pods of one shape have one template; it goes when no pod names it and time has passed."""
     for number in range(3):

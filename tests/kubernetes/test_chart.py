@@ -58,6 +58,7 @@ EVERYTHING = {
 }
 JUDGE_ONLY = ("--server-side", "--force-conflicts", "--dry-run=server", "--validate=strict")
 POD_SECURITY = "pod-security.kubernetes.io/"
+SCHEDULER = ("--set", "scheduler.enabled=true")
 OPENSHIFT = ("--api-versions", "security.openshift.io/v1")
 IGNORED = (
     "container-image-pull-policy",  # tags are of releases, and a digest can be given
@@ -117,7 +118,7 @@ def test_the_api_server_takes_all(
     cluster: Cluster, every_value: Sequence[str], tmp_path: Path, restricted: str
 ) -> None:
     """The API server knows each field, and warns of no pods but those that work on the node."""
-    for options in ((), (*every_value, *OPENSHIFT)):
+    for options in ((), (*every_value, *OPENSHIFT), SCHEDULER):
         documents = chart.rendered(namespace=restricted, options=options)
         judged = apply_dry(cluster, documents, tmp_path)
         assert judged.returncode == 0, judged.text
@@ -174,6 +175,19 @@ def test_the_manifest_without_helm(cluster: Cluster) -> None:
         assert [one for one in container.pop("env", []) if one not in variables] == []
         del expected["serviceAccountName"], model["imagePullPolicy"]
         assert spec == expected
+
+
+def test_a_scheduler_of_its_own(cluster: Cluster) -> None:
+    """The scheduler is Kubernetes' own image, by default in the cluster's version; admission names it."""
+    values = ("scheduler.enabled=true", "registry=registry.example")
+    for more, image in (
+        (("--kube-version", "v1.36.2-gke.1"), "registry.k8s.io/kube-scheduler:v1.36.2"),
+        (("--set", "scheduler.image.registry=r,scheduler.image.tag=v1"), "r/kube-scheduler:v1"),
+    ):
+        pods = pod_templates(chart.rendered(*values, options=more))
+        assert pods["scheduler"]["spec"]["containers"][0]["image"] == image
+        assert "--scheduler=cgpu-scheduler" in pods["admission"]["spec"]["containers"][0]["args"]
+    assert "scheduler" not in pod_templates(chart.rendered())
 
 
 def test_names(cluster: Cluster, every_value: Sequence[str]) -> None:
@@ -306,6 +320,7 @@ def test_a_release_with_a_number_for_a_name(cluster: Cluster) -> None:
 
 @pytest.mark.parametrize("value", ["tags=a", "node.tag=a", "admission.tolerationz=a", "test.image.arch=a",
                                    "installer.image.pullSecret=a", "registry=a/", "nameOverride=A_b",
+                                   "scheduler.image.pullPolicy=Never",
                                    "templates.serviceAccount.automount=true", "node.kubelet=/a/../b",
                                    "node.kubelet=null", "image.pullPolicy=null", "admission.replicas=null",
                                    "admission.replicas=1000000", "installer.image=null"])  # fmt: skip
@@ -330,7 +345,7 @@ def test_linters(cluster: Cluster, tmp_path: Path) -> None:
     done = call(["helm", "lint", "--strict", "--quiet", chart.CHART])
     assert done.returncode == 0, done.text
     path = tmp_path / "documents.yaml"
-    path.write_text(yaml.safe_dump_all(chart.rendered()))
+    path.write_text(yaml.safe_dump_all(chart.rendered(options=SCHEDULER)))
     options = [f"--ignore-test={name}" for name in IGNORED]
     # A limit of processor time slows a pod on an idle machine.
     score = ["kube-score", "score", "--output-format=ci", "--ignore-container-cpu-limit", *options, str(path)]

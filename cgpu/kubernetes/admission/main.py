@@ -19,7 +19,7 @@ from cgpu.arguments import Parser
 from cgpu.errors import CgpuError
 from cgpu.kubernetes.admission import asked
 from cgpu.kubernetes.admission.collect import add_most
-from cgpu.kubernetes.admission.rewrite import Settings
+from cgpu.kubernetes.admission.rewrite import DEFAULT_SCHEDULER, Settings
 from cgpu.kubernetes.admission.server import BOUNDS, Webhook
 from cgpu.kubernetes.admission.templates import Templates
 from cgpu.kubernetes.cluster import configuration, http_client, learn
@@ -57,6 +57,12 @@ def parser() -> argparse.ArgumentParser:
         default="GiB",
         help="of aliyun.com/gpu-mem (GiB); gpushare's device plugin has MiB with --memory-unit=MiB",
     )
+    found.add_argument(
+        "--scheduler",
+        default=DEFAULT_SCHEDULER,
+        metavar="NAME",
+        help=f"places the pods, in place of {DEFAULT_SCHEDULER} and those of the other systems",
+    )
     add_most(found)
     found.add_argument("--kubeconfig", metavar="FILE", help="by default the service account of the pod")
     found.add_argument(
@@ -86,7 +92,7 @@ def _serve(options: argparse.Namespace, say: ServiceLog) -> None:
     chosen = configuration(options.kubeconfig)
     templates = Templates(Client(config=chosen), http_client(chosen), most=options.most)
     context = tls_context(options.certificate, options.client_authority)
-    settings = Settings(asked.UNITS[options.ack_unit])
+    settings = Settings(asked.UNITS[options.ack_unit], options.scheduler)
     server = Webhook((options.address, options.port), context, templates, say, BOUNDS, settings)
     for number in (signal.SIGTERM, signal.SIGINT):
         # In a thread: shutdown() waits for the loop that a signal interrupts.

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from lightkube.models.resource_v1 import Device, DeviceTaint
 
-from cgpu.kubernetes.names import MEMORY, PLACEMENT_LABEL, PLACES, SCHEDULE_LABEL, SCHEDULER_LABEL, WEIGHT
+from cgpu.kubernetes.names import MEMORY, PLACEMENT_LABEL, SCHEDULE_LABEL, SCHEDULER_LABEL, WEIGHT
 from cgpu.kubernetes.node.card import Card
 from cgpu.kubernetes.node.units import Unit, published_mib
 
@@ -64,14 +64,14 @@ def device(card: Card, unit: Unit, engine: str, taints: Sequence[DeviceTaint]) -
         },
         capacity={
             MEMORY: _capacity(memory, default=memory, least="1Mi"),
+            # It bounds the number of claims, too: each has at least 1. The scheduler pays for each capacity.
             WEIGHT: _capacity(str(card.max_inst), default="1", least="1"),
-            PLACES: _capacity(str(card.max_inst), default="1", least="1", most="1"),
         },
         taints=list(taints) or None,
     )
 
 
-def _capacity(value: str, *, default: str, least: str, most: str | None = None) -> dict[str, Any]:
+def _capacity(value: str, *, default: str, least: str) -> dict[str, Any]:
     """Return a DeviceCapacity as a table: lightkube has no types below `capacity` and `attributes`."""
-    allowed = {"min": least, "step": least, **({"max": most} if most is not None else {})}
+    allowed = {"min": least, "step": least}
     return {"value": value, "requestPolicy": {"default": default, "validRange": allowed}}

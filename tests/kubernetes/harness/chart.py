@@ -25,7 +25,7 @@ from tests.integration.commands import must
 from tests.integration.images import ROOT
 from tests.kubernetes.harness import certificates
 from tests.kubernetes.harness.cluster import Cluster
-from tests.kubernetes.harness.control_plane import is_ready
+from tests.kubernetes.harness.control_plane import is_ready, listens
 
 CHART = ROOT / "install/packaging/kubernetes/chart"
 NAMESPACE = "opencgpu"
@@ -74,19 +74,44 @@ def remove_webhooks(cluster: Cluster) -> None:
 
 
 @contextmanager
-def with_admission(cluster: Cluster) -> Iterator[None]:
-    """Have the webhook for a time; without it no pod that asks would start, so it is taken away again."""
+def with_admission(cluster: Cluster, *options: str) -> Iterator[None]:
+    """Have the webhook for a time; without it no pod that asks would start, so it is taken away again.
+
+    options: of the command.
+    """
     install(cluster)
     folder = cluster.settings.logs / "admission"
     folder.mkdir(exist_ok=True)
     _trust(cluster, certificates.make(folder))
     config = cluster.service_account("cgpu-admission", NAMESPACE)
-    place = ["--address", ADDRESS, "--port", str(PORT), "--certificate", str(folder)]
+    place = ["--address", ADDRESS, "--port", str(PORT), "--certificate", str(folder), *options]
     command = [sys.executable, "-m", "cgpu.main", "kubernetes", "admission"]
     health = is_ready(f"https://{ADDRESS}:{PORT}/healthz")
     cluster.start("admission", [*command, *place, "--kubeconfig", str(config)], ready=health)
     yield
     remove_webhooks(cluster)
+
+
+@contextmanager
+def with_scheduler(cluster: Cluster) -> Iterator[str]:
+    """Have the chart's scheduler beside the cluster's own; yield its name."""
+    name = "cgpu-scheduler"
+    documents = [
+        one for one in rendered("scheduler.enabled=true") if one["metadata"]["name"].startswith(name)
+    ]
+    ours = [one for one in documents if one["kind"] not in AS_PROCESSES]
+    for one in ours:
+        cluster.apply(one)
+    (configured,) = [one for one in ours if one["kind"] == "ConfigMap"]
+    config = yaml.safe_load(configured["data"]["scheduler.yaml"])
+    config["clientConnection"]["kubeconfig"] = str(cluster.service_account(name, NAMESPACE))
+    path = cluster.settings.logs / "scheduler.yaml"
+    path.write_text(yaml.safe_dump(config))
+    command = [*cluster.settings.program("kube-scheduler"), f"--config={path}", "--secure-port=10260"]
+    cluster.start(name, command, ready=listens(10260))
+    yield name
+    for one in ours:
+        cluster.delete(one)
 
 
 def _trust(cluster: Cluster, authority: bytes) -> None:

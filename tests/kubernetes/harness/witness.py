@@ -21,7 +21,7 @@ from lightkube.utils.quantity import parse_quantity
 
 from cgpu.client.tree import Tree
 from cgpu.errors import CgpuError
-from cgpu.kubernetes.names import DRIVER, MEMORY, PLACES, WEIGHT
+from cgpu.kubernetes.names import DRIVER, MEMORY, WEIGHT
 from cgpu.kubernetes.node.units import published_mib, share_mib
 from tests.integration.engine import MIB, TREE
 
@@ -38,7 +38,6 @@ class Allocated:
     device: str
     memory: int
     weight: int
-    places: int
 
 
 @dataclass
@@ -89,7 +88,7 @@ class Witness:
             self.given[one.share] = (name, one)
         for device, mib in self.mib.items():
             parts = [one for given in self._now.values() for one in given if one.device == device]
-            sums = (sum(p.memory for p in parts), sum(p.weight for p in parts), sum(p.places for p in parts))
+            sums = (sum(p.memory for p in parts), sum(p.weight for p in parts), len(parts))
             if any(map(int.__gt__, sums, (published_mib(mib, "card"), self.most, self.most))):
                 self.faults.append(f"event {self.events}, claim {name}: of {device} {sums} are allocated")
 
@@ -135,8 +134,8 @@ def allocated(claim: ResourceClaim) -> Iterator[Allocated]:
     for one in (devices.results if devices is not None else None) or ():
         if one.driver == DRIVER:
             used = {name: parse_quantity(text) or 0 for name, text in (one.consumedCapacity or {}).items()}
-            numbers = (int(used[MEMORY]) // MIB, int(used[WEIGHT]), int(used[PLACES]))
-            yield Allocated(str(one.shareID), one.device, *numbers)
+            memory, weight = int(used[MEMORY]) // MIB, int(used[WEIGHT])
+            yield Allocated(str(one.shareID), one.device, memory, weight)
 
 
 @contextmanager

@@ -50,7 +50,7 @@ def test_the_class_is_above_the_claim() -> None:
 
 def test_the_weight_is_what_was_consumed() -> None:
     """A class bounds it; neither class nor claim gives more GPU time than the scheduler has counted."""
-    heavy = result(0, consumedCapacity={"memory": "2Mi", "weight": "5", "places": "1"})
+    heavy = result(0, consumedCapacity={"memory": "2Mi", "weight": "5"})
     for said, weight in ((3, 3), (19, 5)):
         (share,) = allocated(claim([heavy], [opaque("FromClass", weight=said)]), NODE, CARDS, "card")
         assert share.slice[1] == weight

@@ -35,7 +35,7 @@ def devices(api: FakeApi) -> list[dict[str, object]]:
 
 
 def test_a_card_is_a_device_with_parts(api: FakeApi, publisher: Publisher) -> None:
-    """Memory, weight and places are capacities, of which claims take parts."""
+    """Memory and weight are capacities, of which claims take parts; their number is bounded by the weight."""
     publisher.publish(WELL)
     first, second = devices(api)
     assert (first["name"], second["name"]) == (T4.device, SECOND.device)
@@ -46,10 +46,6 @@ def test_a_card_is_a_device_with_parts(api: FakeApi, publisher: Publisher) -> No
             "requestPolicy": {"default": "15Gi", "validRange": {"min": "1Mi", "step": "1Mi"}},
         },
         "weight": {"value": "20", "requestPolicy": {"default": "1", "validRange": {"min": "1", "step": "1"}}},
-        "places": {
-            "value": "20",
-            "requestPolicy": {"default": "1", "validRange": {"min": "1", "max": "1", "step": "1"}},
-        },
     }
     (written,) = api.slices.values()
     assert written.metadata is not None

@@ -22,11 +22,11 @@ pod belongs to; component, where a part has several pods; selector, annotations 
 
 {{- define "opencgpu.image" -}}
 {{- $image := (index .root.Values .part).image | default .root.Values.image -}}
-{{- with .root.Values.registry }}{{ . }}/{{ end -}}
+{{- with $image.registry | default .root.Values.registry }}{{ . }}/{{ end -}}
 {{- if $image.digest -}}
 {{ $image.repository }}@{{ $image.digest }}
 {{- else -}}
-{{ $image.repository }}:{{ $image.tag | default .root.Chart.AppVersion }}
+{{ $image.repository }}:{{ $image.tag | default .tag | default .root.Chart.AppVersion }}
 {{- end -}}
 {{- end -}}
 
