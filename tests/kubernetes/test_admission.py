@@ -15,7 +15,7 @@ import pytest
 import yaml
 from lightkube import ApiError
 from lightkube.resources.batch_v1 import Job
-from lightkube.resources.core_v1 import Pod
+from lightkube.resources.core_v1 import Pod, ResourceQuota
 from lightkube.resources.resource_v1 import DeviceClass, ResourceClaimTemplate, ResourceSlice
 from lightkube.types import PatchType
 
@@ -156,14 +156,39 @@ def test_a_scheduler_of_its_own(cluster: Cluster, namespace: str) -> None:
     with (
         with_agent(cluster, namespace) as slices,
         chart.with_scheduler(cluster) as scheduler,
-        with_admission(cluster, f"--scheduler={scheduler}"),
+        with_admission(cluster, f"--scheduler={scheduler}", "--keep-names"),
     ):
+        limit_memory(slices)
         asking(slices, "one", {"aliyun.com/gpu-mem": 3}, scheduler="ack-co-scheduler")
         slices.running("one")
         spec = cluster.api.get(Pod, "one", namespace=namespace).spec
         assert spec is not None
         assert spec.schedulerName == scheduler
+        asking(slices, "default", {"cpu": "10m", "aliyun.com/gpu-core.percentage": 5})
+        slices.running("default")
+        assert slices.seen("default")[0][1] == 2014
+        with pytest.raises(ApiError, match=r"exceeded quota: team.*requests\.aliyun\.com/gpu-mem=1"):
+            asking(slices, "more", {"aliyun.com/gpu-mem": 1})
+        cluster.delete_pod("default", namespace)
         cluster.delete_pod("one", namespace)
+
+
+def limit_memory(slices: Slices) -> None:
+    """Have a default of 2 GiB in the namespace, and a quota of 5."""
+    item = {"type": "Container", "default": {"aliyun.com/gpu-mem": 2}}
+    slices.make("LimitRange", "team", {"limits": [item]})
+    slices.make("ResourceQuota", "team", {"hard": {"requests.aliyun.com/gpu-mem": 5}})
+
+
+def test_names_that_do_not_stay(slices: Slices) -> None:
+    """With the cluster's scheduler a LimitRange may put names back, and a quota that counts them refuses."""
+    limit_memory(slices)
+    with pytest.raises(ApiError, match=r"ResourceQuota team counts aliyun\.com/gpu-mem, which pods in"):
+        asking(slices, "counted", {"aliyun.com/gpu-mem": 1})
+    slices.cluster.api.delete(ResourceQuota, "team", namespace=slices.namespace)
+    asking(slices, "one", {"aliyun.com/gpu-mem": 3})
+    slices.running("one")
+    assert [mib for _, mib in slices.seen("one")] == [3021]
 
 
 def test_templates_are_few_and_collected(slices: Slices) -> None:

@@ -18,6 +18,7 @@ import yaml
 from lightkube.models.meta_v1 import ObjectMeta
 from lightkube.resources.core_v1 import Namespace
 
+from cgpu.kubernetes.admission.asked import KEPT
 from cgpu.kubernetes.names import AGENT_LABELS
 from tests.integration.commands import Outcome, call
 from tests.kubernetes.harness import chart
@@ -188,6 +189,9 @@ def test_a_scheduler_of_its_own(cluster: Cluster) -> None:
         assert pods["scheduler"]["spec"]["containers"][0]["image"] == image
         assert "--scheduler=cgpu-scheduler" in pods["admission"]["spec"]["containers"][0]["args"]
     assert "scheduler" not in pod_templates(chart.rendered())
+    (configured,) = [one for one in chart.rendered(*values) if "scheduler.yaml" in one.get("data", ())]
+    (profile,) = yaml.safe_load(configured["data"]["scheduler.yaml"])["profiles"]
+    assert set(profile["pluginConfig"][0]["args"]["ignoredResources"]) == KEPT
 
 
 def test_names(cluster: Cluster, every_value: Sequence[str]) -> None:

@@ -71,6 +71,9 @@ ALL = frozenset(name for names in SYSTEMS for name in names.all()) | {PRIORITY}
 # NVIDIA's own plugin has this name, too: without one of HAMi's others it is not for us.
 SHARED_NAME = HAMI.count
 OTHERS_NAMES = frozenset((SHARED_NAME, PRIORITY))
+# What a pod can have beside its claim where the scheduler ignores these names, for quotas to count. A node of
+# NVIDIA's plugin would give the pod a whole GPU for the others.
+KEPT = ALL - OTHERS_NAMES
 KAI_MEMORY, KAI_FRACTION, KAI_COUNT = "gpu-memory", "gpu-fraction", "gpu-fraction-num-devices"
 
 
@@ -109,6 +112,12 @@ def of_annotations(annotations: Mapping[str, str]) -> Shape | None:
             raise CgpuError(f"annotation {KAI_MEMORY}: {show(memory)}: expected the number of MiB alone")
         return Shape(_number(f"annotation {KAI_MEMORY}", memory, 1, MAX_AMOUNT), count=count)
     return Shape(None, _percent(str(fraction)), count)
+
+
+def names_beside(container: Mapping[str, Any]) -> frozenset[str]:
+    """Return all names of the systems by whose names a container asks."""
+    named = frozenset(names_in(container)) - OTHERS_NAMES
+    return frozenset(name for names in SYSTEMS if named & set(names.all()) for name in names.all())
 
 
 def names_in(container: Mapping[str, Any]) -> Iterator[str]:

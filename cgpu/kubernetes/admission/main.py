@@ -63,6 +63,12 @@ def parser() -> argparse.ArgumentParser:
         metavar="NAME",
         help=f"places the pods, in place of {DEFAULT_SCHEDULER} and those of the other systems",
     )
+    found.add_argument(
+        "--keep-names",
+        action="store_true",
+        help="leave the names of other systems beside a claim, for ResourceQuota and LimitRange to count: a "
+        "scheduler that ignores them places the pods",
+    )
     add_most(found)
     found.add_argument("--kubeconfig", metavar="FILE", help="by default the service account of the pod")
     found.add_argument(
@@ -92,7 +98,7 @@ def _serve(options: argparse.Namespace, say: ServiceLog) -> None:
     chosen = configuration(options.kubeconfig)
     templates = Templates(Client(config=chosen), http_client(chosen), most=options.most)
     context = tls_context(options.certificate, options.client_authority)
-    settings = Settings(asked.UNITS[options.ack_unit], options.scheduler)
+    settings = Settings(asked.UNITS[options.ack_unit], options.scheduler, options.keep_names)
     server = Webhook((options.address, options.port), context, templates, say, BOUNDS, settings)
     for number in (signal.SIGTERM, signal.SIGINT):
         # In a thread: shutdown() waits for the loop that a signal interrupts.

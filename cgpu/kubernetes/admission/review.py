@@ -36,6 +36,8 @@ def pods(request: Mapping[str, Any], templates: Templates, settings: Settings) -
     """Return what to change of a pod, after its templates were made. Raises CgpuError."""
     namespace = _namespace_of_new_pod(request)
     found = rewrite(request.get("object") or {}, templates.cards, settings)
+    if found.dropped:
+        templates.refuse_uncounted(namespace, found.dropped)
     if not request.get("dryRun"):
         for name, spec in found.templates.items():
             templates.ensure(namespace, name, spec)

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from cgpu.errors import CgpuError, show
 from cgpu.kubernetes.admission import asked, cards, unheeded
-from cgpu.kubernetes.admission.shape import Shape, name_of, template
+from cgpu.kubernetes.admission.shape import PREFIX, Shape, name_of, template
 from cgpu.kubernetes.names import RUNTIME_CLASS
 
 CLAIM_PREFIX = "opencgpu-"
@@ -24,20 +24,31 @@ MOST = 64  # containers of a pod that ask: each may need a template, made before
 class Rewritten:
     """patch: a JSON Patch (RFC 6902) of a pod. templates: by name, specs that have to exist before it.
 
-    warnings: lines for whoever makes the pod.
+    warnings: lines for whoever makes the pod. dropped: names of resources that no quota counts of it.
     """
 
     patch: list[dict[str, Any]] = field(default_factory=list)
     templates: dict[str, dict[str, Any]] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
+    dropped: set[str] = field(default_factory=set)
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What the chart says of all pods. ack_unit: MiB of one aliyun.com/gpu-mem. scheduler: places them."""
+    """What the chart says of all pods.
+
+    ack_unit: MiB of one aliyun.com/gpu-mem. scheduler: places them. keeps_names: it ignores the names, so
+    that they stay for quotas to count.
+    """
 
     ack_unit: int = asked.MIB_OF_GIB
     scheduler: str = DEFAULT_SCHEDULER
+    keeps_names: bool = False
+
+    @property
+    def kept(self) -> frozenset[str]:
+        """The names that stay beside a claim."""
+        return asked.KEPT if self.keeps_names else frozenset()
 
 
 DEFAULTS = Settings()
@@ -76,12 +87,17 @@ def rewrite(pod: Mapping[str, Any], published: Published, settings: Settings = D
     if len(wanted) > MOST:
         raise CgpuError(f"{len(wanted)} containers ask for parts of GPUs; expected at most {MOST} in a pod")
     found = Rewritten()
+    claims = {one.get("name"): one for one in spec.get("resourceClaims") or ()}
     for one in wanted:
         described = template(one.shape, _sizes(one.shape, published))
         name = name_of(described)
+        found.dropped.update(asked.names_beside(one.container) - settings.kept)
+        if _is_rewritten(one, claims, name, settings):
+            found.patch.extend(_without_again(one, settings))
+            continue
+        found.patch.append(_with_claim(one, settings))
+        found.patch.append(_claim_of_pod(claims, one.claim, name))
         found.templates[name] = described
-        found.patch.append(_with_claim(one))
-        found.patch.append(_claim_of_pod(spec, one.claim, name, first=one is wanted[0]))
         found.warnings.extend(_warnings(one, published))
     if wanted:
         found.patch.extend(_runtime(spec))
@@ -89,6 +105,22 @@ def rewrite(pod: Mapping[str, Any], published: Published, settings: Settings = D
         found.warnings.extend(unheeded.warnings(pod, settings.scheduler))
     found.patch.extend(_without_names(spec, {(one.kind, one.index) for one in wanted}))
     return found
+
+
+def _is_rewritten(one: _Wanted, claims: Mapping[str, Any], name: str, settings: Settings) -> bool:
+    """Tell whether a container that asks has its claim already: by an earlier call for the pod.
+
+    Where names do not stay, a LimitRange puts its default there again, which may be another amount.
+    """
+    used = [entry.get("name") for entry in (one.container.get("resources") or {}).get("claims") or ()]
+    made = str((claims.get(one.claim) or {}).get("resourceClaimTemplateName", ""))
+    return one.claim in used and (made == name if settings.keeps_names else made.startswith(PREFIX))
+
+
+def _without_again(one: _Wanted, settings: Settings) -> Iterator[dict[str, Any]]:
+    resources = _cleaned(one.container, settings.kept)
+    if resources != one.container.get("resources"):
+        yield _resources(one.kind, one.index, resources)
 
 
 def _sizes(shape: Shape, published: Published) -> Sequence[int]:
@@ -138,9 +170,9 @@ def _wanted(pod: Mapping[str, Any], settings: Settings) -> Iterator[_Wanted]:
         )
 
 
-def _with_claim(one: _Wanted) -> dict[str, Any]:
-    """Return the change that gives a container its claim in place of the names."""
-    resources = _cleaned(one.container)
+def _with_claim(one: _Wanted, settings: Settings) -> dict[str, Any]:
+    """Return the change that gives a container its claim in place of the names, or beside those that stay."""
+    resources = _cleaned(one.container, settings.kept)
     resources["claims"] = [*(resources.get("claims") or ()), {"name": one.claim}]
     return _resources(one.kind, one.index, resources)
 
@@ -161,11 +193,11 @@ def _without_names(spec: Mapping[str, Any], done: set[tuple[str, int]]) -> Itera
     for kind, index, container in _containers(spec):
         names = set(asked.names_in(container)) - asked.OTHERS_NAMES
         if names and (kind, index) not in done:
-            yield _resources(kind, index, _cleaned(container))
+            yield _resources(kind, index, _cleaned(container, frozenset()))
 
 
-def _cleaned(container: Mapping[str, Any]) -> dict[str, Any]:
-    ours = set(asked.names_in(container))
+def _cleaned(container: Mapping[str, Any], kept: frozenset[str]) -> dict[str, Any]:
+    ours = set(asked.names_in(container)) - kept
     resources = dict(container.get("resources") or {})
     for kind in ("limits", "requests"):
         if kind in resources:
@@ -173,12 +205,13 @@ def _cleaned(container: Mapping[str, Any]) -> dict[str, Any]:
     return resources
 
 
-def _claim_of_pod(spec: Mapping[str, Any], claim: str, name: str, *, first: bool) -> dict[str, Any]:
-    names = [one.get("name") for one in spec.get("resourceClaims") or ()]
-    if claim in names:
+def _claim_of_pod(claims: dict[str, Any], claim: str, name: str) -> dict[str, Any]:
+    """Return the change that adds a claim to a pod's, and add it to these."""
+    if claim in claims:
         raise CgpuError(f"resourceClaims: {claim}: this name is needed for a claim; expected another one")
-    entry = {"name": claim, "resourceClaimTemplateName": name}
-    if first and not names:
+    first = not claims
+    entry = claims[claim] = {"name": claim, "resourceClaimTemplateName": name}
+    if first:
         return {"op": "add", "path": "/spec/resourceClaims", "value": [entry]}
     return {"op": "add", "path": "/spec/resourceClaims/-", "value": entry}
 

@@ -11,6 +11,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from collections.abc import Set as AbstractSet
 from datetime import UTC, datetime, timedelta
 from http import HTTPStatus
 from itertools import islice
@@ -29,6 +30,7 @@ from lightkube.utils.quantity import parse_quantity
 
 from cgpu.errors import CgpuError, show
 from cgpu.kubernetes.admission.cards import Cards
+from cgpu.kubernetes.admission.quotas import refuse_uncounted
 from cgpu.kubernetes.admission.shape import MANAGED_BY, MANAGER
 from cgpu.kubernetes.names import GATE_OFF
 
@@ -82,6 +84,10 @@ class Templates:
             raise CgpuError(f"{what}: the API server says: {show(error.status.message or '')}") from error
         except httpx2.HTTPError as error:
             raise CgpuError(f"{what}: no answer from the API server ({type(error).__name__})") from error
+
+    def refuse_uncounted(self, namespace: str, dropped: AbstractSet[str]) -> None:
+        """Raise CgpuError where a quota counts names that a pod does not have any more."""
+        refuse_uncounted(self._client, namespace, dropped)
 
     def collect(self, older_than: timedelta, *, dry_run: bool = False) -> Iterator[str]:
         """Remove templates that no pod names and no pod was given for so long; yield their names.

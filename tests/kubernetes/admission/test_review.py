@@ -9,6 +9,7 @@ import socket
 import ssl
 import threading
 from collections.abc import Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, cast
@@ -42,6 +43,10 @@ class FewTemplates:
     def __init__(self) -> None:
         self.made: list[tuple[str, str]] = []
         self.cards = Published(15360)
+
+    def refuse_uncounted(self, namespace: str, dropped: AbstractSet[str]) -> None:
+        if namespace == "counted":
+            raise CgpuError(f"ResourceQuota counts {min(dropped)}")
 
     def ensure(self, namespace: str, name: str, spec: dict[str, Any]) -> None:
         if namespace == "full":

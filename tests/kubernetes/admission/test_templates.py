@@ -12,7 +12,7 @@ from typing import Any, cast
 import httpx2
 import pytest
 from lightkube import ApiError, Client
-from lightkube.resources.core_v1 import Pod
+from lightkube.resources.core_v1 import Pod, ResourceQuota
 from lightkube.resources.resource_v1 import ResourceClaimTemplate, ResourceSlice
 
 from cgpu.errors import CgpuError
@@ -46,10 +46,14 @@ class FakeClient:
             )
         return self.kept[name]
 
-    def list(self, kind: type[Pod | ResourceClaimTemplate | ResourceSlice], **_: object) -> Iterator[Any]:
+    def list(
+        self, kind: type[Pod | ResourceClaimTemplate | ResourceSlice | ResourceQuota], **_: object
+    ) -> Iterator[Any]:
         with self._lock:
             self.listed += kind is ResourceClaimTemplate
-            return iter({Pod: self.pods, ResourceSlice: []}.get(kind, [*self.kept.values()]))
+            return iter(
+                {Pod: self.pods, ResourceSlice: [], ResourceQuota: []}.get(kind, [*self.kept.values()])
+            )
 
     def create(self, wanted: ResourceClaimTemplate, *, dry_run: bool = False) -> ResourceClaimTemplate:
         kept = wanted.to_dict()
