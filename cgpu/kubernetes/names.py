@@ -11,6 +11,13 @@ RUNTIME_CLASS = "cgpu"
 MEMORY = "memory"
 WEIGHT = "weight"
 
+# Attributes of a device: how the node gives out its cards, and which of how many this one is. A node with
+# more than MAX_TURNS cards has no turns. The placement is a label of the node's ResourceSlice, too.
+PLACEMENT = "placement"
+TURN, TURNS = "turn", "turns"
+MAX_TURNS = 16
+SLICE_PLACEMENT = "opencgpu.io/placement"
+
 # Parameters of a claim (resource.k8s.io, OpaqueDeviceConfiguration).
 PARAMETERS_API = "gpu.opencgpu.io/v1"
 PARAMETERS_KIND = "ShareParameters"

@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -14,7 +16,9 @@ from typing import Any
 import pytest
 import yaml
 from lightkube import ApiError
+from lightkube.resources.apps_v1 import ReplicaSet
 from lightkube.resources.batch_v1 import Job
+from lightkube.resources.core_v1 import Node as NodeObject
 from lightkube.resources.core_v1 import Pod, ResourceQuota
 from lightkube.resources.resource_v1 import DeviceClass, ResourceClaimTemplate, ResourceSlice
 from lightkube.types import PatchType
@@ -171,6 +175,48 @@ def test_a_scheduler_of_its_own(cluster: Cluster, namespace: str) -> None:
             asking(slices, "more", {"aliyun.com/gpu-mem": 1})
         cluster.delete_pod("default", namespace)
         cluster.delete_pod("one", namespace)
+
+
+@ONE_CARD
+@pytest.mark.parametrize("by", ["label", "annotation"])
+def test_replicas_avoid_the_same_gpu(cluster: Cluster, namespace: str, by: str) -> None:
+    """Four replicas that are made at once are two on each of two cards, where node or pod says spread."""
+    metadata: dict[str, Any] = {"labels": {"app": "many"}}
+    if by == "annotation":
+        metadata["annotations"] = {"hami.io/gpu-scheduler-policy": "spread"}
+    wanted = "spread" if by == "label" else "binpack"
+    with labelled(cluster, wanted), with_agent(cluster, namespace) as slices:
+        eventually(lambda: placement(cluster) == wanted, f"the node says {wanted}", 60)
+        with with_admission(cluster):
+            spec = {**by_limits({"aliyun.com/gpu-mem": 3}), "restartPolicy": "Always"}
+            replicas(slices, 4, {"metadata": metadata, "spec": spec})
+            for name in pods(slices):
+                slices.running(name)
+            found = Counter(slices.seen(name)[0][0] for name in pods(slices))
+            assert sorted(found.values()) == [2, 2]
+            cluster.api.delete(ReplicaSet, "many", namespace=namespace)
+
+
+def replicas(slices: Slices, number: int, template: dict[str, Any]) -> None:
+    """Make so many pods at once, of a template that has the label app: many."""
+    spec = {"replicas": number, "selector": {"matchLabels": {"app": "many"}}, "template": template}
+    slices.make("ReplicaSet", "many", spec, "apps/v1")
+    eventually(lambda: len(pods(slices)) == number, f"there are {number} pods", 30)
+
+
+@contextmanager
+def labelled(cluster: Cluster, wanted: str) -> Iterator[None]:
+    for value in (wanted, None):
+        change = {"metadata": {"labels": {"ack.node.gpu.placement": value}}}
+        cluster.api.patch(NodeObject, NODE, change, patch_type=PatchType.MERGE)
+        if value is not None:
+            yield
+
+
+def placement(cluster: Cluster) -> str:
+    (found,) = cluster.api.list(ResourceSlice)
+    (first, _) = found.to_dict()["spec"]["devices"]
+    return str(first["attributes"].get("placement", {}).get("string"))
 
 
 def limit_memory(slices: Slices) -> None:

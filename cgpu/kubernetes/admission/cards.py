@@ -7,22 +7,26 @@ list of UUIDs, or of parts of a model's name in which case does not count; befor
 
 from __future__ import annotations
 
+import contextlib
 import re
 import threading
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 
 import httpx2
 from lightkube import Client
+from lightkube.core.client import LabelSelector
 from lightkube.core.exceptions import ApiError
 from lightkube.resources.resource_v1 import ResourceSlice
 from lightkube.utils.quantity import parse_quantity
 
 from cgpu.errors import CgpuError, show
-from cgpu.kubernetes.names import DRIVER, MEMORY
+from cgpu.kubernetes.names import DRIVER, MEMORY, SLICE_PLACEMENT
 from cgpu.sizes import MIB
 
+FEW = 16  # nodes that say how many cards nodes have
 SIZES_S = 30.0  # how long the sizes of the cluster's cards are remembered
 USE_UUID, AVOID_UUID = "nvidia.com/use-gpuuuid", "nvidia.com/nouse-gpuuuid"
 USE_TYPE, AVOID_TYPE = "nvidia.com/use-gputype", "nvidia.com/nouse-gputype"
@@ -69,6 +73,8 @@ class Cards:
         self._lock = threading.Lock()
         self._read = -SIZES_S
         self._sizes: tuple[int, ...] = ()
+        self._read_spread = -SIZES_S
+        self._spread = 0
 
     def sizes(self) -> Sequence[int]:
         """Return the MiB of all kinds of card, the most frequent first. Raises CgpuError."""
@@ -95,6 +101,19 @@ class Cards:
             except CgpuError:
                 return 0
         return known
+
+    def spread(self) -> int:
+        """Return the number of cards of a node that spreads pods over them, 0 without such a node."""
+        with self._lock:
+            if time.monotonic() - self._read_spread > SIZES_S:
+                labels: LabelSelector = {SLICE_PLACEMENT: "spread"}
+                listed = self._client.list(ResourceSlice, labels=labels, chunk_size=FEW)
+                # It is a preference: no pod is refused for it.
+                with contextlib.suppress(ApiError, httpx2.HTTPError):
+                    found = [len(one.spec.devices or ()) for one in islice(listed, FEW)]
+                    self._spread = max(found, default=0)
+                self._read_spread = time.monotonic()
+            return self._spread
 
     def _published(self) -> Iterator[int]:
         for one in self._client.list(ResourceSlice, fields={"spec.driver": DRIVER}, chunk_size=500):

@@ -35,7 +35,12 @@ FIELDS = {
 def pods(request: Mapping[str, Any], templates: Templates, settings: Settings) -> Rewritten:
     """Return what to change of a pod, after its templates were made. Raises CgpuError."""
     namespace = _namespace_of_new_pod(request)
-    found = rewrite(request.get("object") or {}, templates.cards, settings)
+    pod = request.get("object") or {}
+
+    def prefer() -> str:
+        return templates.turns.preferred(pod.get("metadata") or {}, namespace, templates.cards.spread())
+
+    found = rewrite(pod, templates.cards, settings, prefer)
     if found.dropped:
         templates.refuse_uncounted(namespace, found.dropped)
     if not request.get("dryRun"):

@@ -4,12 +4,12 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from cgpu.errors import CgpuError, show
-from cgpu.kubernetes.admission import asked, cards, unheeded
+from cgpu.kubernetes.admission import asked, cards, turns, unheeded
 from cgpu.kubernetes.admission.shape import PREFIX, Shape, name_of, template
 from cgpu.kubernetes.names import RUNTIME_CLASS
 
@@ -80,21 +80,32 @@ class _Wanted:
         return CLAIM_PREFIX + name
 
 
-def rewrite(pod: Mapping[str, Any], published: Published, settings: Settings = DEFAULTS) -> Rewritten:
-    """Return what to change of a pod, nothing for one that asks for nothing of ours. Raises CgpuError."""
+def rewrite(
+    pod: Mapping[str, Any],
+    published: Published,
+    settings: Settings = DEFAULTS,
+    prefer: Callable[[], str] = lambda: "",
+) -> Rewritten:
+    """Return what to change of a pod, nothing for one that asks for nothing of ours. Raises CgpuError.
+
+    prefer: returns the expression for the card that a pod prefers; called once for a pod that asks.
+    """
     spec = pod.get("spec") or {}
     wanted = list(_wanted(pod, settings))
     if len(wanted) > MOST:
         raise CgpuError(f"{len(wanted)} containers ask for parts of GPUs; expected at most {MOST} in a pod")
     found = Rewritten()
     claims = {one.get("name"): one for one in spec.get("resourceClaims") or ()}
+    preferred: str | None = None
     for one in wanted:
-        described = template(one.shape, _sizes(one.shape, published))
-        name = name_of(described)
+        sizes = _sizes(one.shape, published)
         found.dropped.update(asked.names_beside(one.container) - settings.kept)
-        if _is_rewritten(one, claims, name, settings):
+        if _is_rewritten(one, claims, sizes, settings):
             found.patch.extend(_without_again(one, settings))
             continue
+        preferred = prefer() if preferred is None else preferred
+        described = template(replace(one.shape, preferred=preferred), sizes)
+        name = name_of(described)
         found.patch.append(_with_claim(one, settings))
         found.patch.append(_claim_of_pod(claims, one.claim, name))
         found.templates[name] = described
@@ -107,14 +118,17 @@ def rewrite(pod: Mapping[str, Any], published: Published, settings: Settings = D
     return found
 
 
-def _is_rewritten(one: _Wanted, claims: Mapping[str, Any], name: str, settings: Settings) -> bool:
+def _is_rewritten(one: _Wanted, claims: Mapping[str, Any], sizes: Sequence[int], settings: Settings) -> bool:
     """Tell whether a container that asks has its claim already: by an earlier call for the pod.
 
     Where names do not stay, a LimitRange puts its default there again, which may be another amount.
     """
     used = [entry.get("name") for entry in (one.container.get("resources") or {}).get("claims") or ()]
     made = str((claims.get(one.claim) or {}).get("resourceClaimTemplateName", ""))
-    return one.claim in used and (made == name if settings.keeps_names else made.startswith(PREFIX))
+    if one.claim not in used or not made.startswith(PREFIX):
+        return False
+    shapes = [replace(one.shape, preferred=expression) for expression in turns.expressions()]
+    return not settings.keeps_names or made in {name_of(template(shape, sizes)) for shape in shapes}
 
 
 def _without_again(one: _Wanted, settings: Settings) -> Iterator[dict[str, Any]]:

@@ -27,7 +27,7 @@ class Shape:
     """So much on each of `count` different GPUs: either MiB, or percent of the card's memory.
 
     weight: of GPU time; None: that of a claim that does not say. selectors: expressions (CEL) that hold for
-    the cards.
+    the cards; preferred: one that holds for those which are taken first.
     """
 
     mib: int | None
@@ -35,6 +35,7 @@ class Shape:
     count: int = 1
     weight: int | None = None
     selectors: tuple[str, ...] = ()
+    preferred: str = ""
 
 
 def template(shape: Shape, sizes: Sequence[int]) -> dict[str, Any]:
@@ -53,16 +54,26 @@ def name_of(spec: dict[str, Any]) -> str:
 
 
 def _request(shape: Shape, sizes: Sequence[int]) -> dict[str, Any]:
-    if shape.mib is not None:
-        return {"exactly": _device(shape, shape.mib)}
-    assert shape.percent is not None
     # A claim has no percentages: each kind of card has an alternative, of which the scheduler takes one.
-    return {
-        "firstAvailable": [
+    if shape.mib is not None:
+        found = [{"name": "any", **_device(shape, shape.mib)}]
+    else:
+        assert shape.percent is not None
+        found = [
             {"name": f"of-{size}mi", **_device(shape, size * shape.percent // 100, _of_size(size))}
             for size in sizes[:MAX_SIZES]
         ]
-    }
+    # Several GPUs of one request are different ones anyway.
+    if shape.preferred and shape.count == 1 and 2 * len(found) <= MAX_SIZES:
+        first = {"cel": {"expression": shape.preferred}}
+        preferred = [
+            {**one, "name": f"first-{one['name']}", "selectors": [*one.get("selectors", ()), first]}
+            for one in found
+        ]
+        return {"firstAvailable": [*preferred, *found]}
+    if shape.mib is not None:
+        return {"exactly": _device(shape, shape.mib)}
+    return {"firstAvailable": found}
 
 
 def _device(shape: Shape, mib: int, *more: str) -> dict[str, Any]:

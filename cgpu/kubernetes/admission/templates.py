@@ -32,6 +32,7 @@ from cgpu.errors import CgpuError, show
 from cgpu.kubernetes.admission.cards import Cards
 from cgpu.kubernetes.admission.quotas import refuse_uncounted
 from cgpu.kubernetes.admission.shape import MANAGED_BY, MANAGER
+from cgpu.kubernetes.admission.turns import Turns
 from cgpu.kubernetes.names import GATE_OFF
 
 LAST_USED = "opencgpu.io/last-used"
@@ -62,6 +63,7 @@ class Templates:
         """
         self._client = client
         self.cards = Cards(client)
+        self.turns = Turns()
         self._http = http
         self._now = now
         self._amounts_count = False  # until the API server has been seen to keep one

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from cgpu.errors import show
+from cgpu.kubernetes.admission.turns import POLICY
 
 # Schedulers of the other systems, which Kubernetes' own replaces, with what of them nobody does then.
 KAI = "kai-scheduler"
@@ -22,14 +23,13 @@ SCHEDULERS = {
 # A resource of a container, beside HAMi's others.
 PRIORITY = "nvidia.com/priority"
 SLICE = "a slice is neither a MIG device nor a client of MPS"
-ORDER = "the label ack.node.gpu.placement of a node says in which order its GPUs are filled"
 QUEUE = "Kubernetes' scheduler has no queues"
 # By annotation or label: the values that ask for no more than a slice has, and why others do not count.
 WORDS: Mapping[str, tuple[tuple[str, ...], str]] = {
     "nvidia.com/vgpu-mode": (("hami-core",), SLICE),
     "volcano.sh/vgpu-mode": (("hami-core",), SLICE),
     "nvidia.com/numa-bind": (("false",), "cards are chosen whatever their NUMA node"),
-    "hami.io/gpu-scheduler-policy": ((), ORDER),
+    POLICY: (("binpack", "spread"), "cards are chosen by binpack or spread"),
     "hami.io/node-scheduler-policy": ((), "nodes are chosen as for other pods"),
     "scheduling.volcano.sh/queue-name": ((), QUEUE),
     "kai.scheduler/queue": ((), QUEUE),

@@ -9,7 +9,17 @@ from typing import Any, Literal
 
 from lightkube.models.resource_v1 import Device, DeviceTaint
 
-from cgpu.kubernetes.names import MEMORY, PLACEMENT_LABEL, SCHEDULE_LABEL, SCHEDULER_LABEL, WEIGHT
+from cgpu.kubernetes.names import (
+    MAX_TURNS,
+    MEMORY,
+    PLACEMENT,
+    PLACEMENT_LABEL,
+    SCHEDULE_LABEL,
+    SCHEDULER_LABEL,
+    TURN,
+    TURNS,
+    WEIGHT,
+)
 from cgpu.kubernetes.node.card import Card
 from cgpu.kubernetes.node.units import Unit, published_mib
 
@@ -50,8 +60,27 @@ def quantity(mib: int) -> str:
     return f"{mib}{suffix}"
 
 
-def device(card: Card, unit: Unit, engine: str, taints: Sequence[DeviceTaint]) -> Device:
-    """Return the device of a card. A claim that says no size takes the whole memory."""
+def turns(cards: Sequence[Card], placement: Placement) -> dict[str, dict[str, Any]]:
+    """Return, by UUID, the attributes by which pods that are made at once choose different cards."""
+    found: dict[str, dict[str, Any]] = {}
+    for turn, card in enumerate(sorted(cards, key=lambda card: card.index)):
+        found[card.uuid] = {PLACEMENT: {"string": placement}}
+        if 2 <= len(cards) <= MAX_TURNS:
+            found[card.uuid] |= {TURN: {"int": turn}, TURNS: {"int": len(cards)}}
+    return found
+
+
+def device(
+    card: Card,
+    unit: Unit,
+    engine: str,
+    taints: Sequence[DeviceTaint],
+    more: Mapping[str, dict[str, Any]] | None = None,
+) -> Device:
+    """Return the device of a card; more: its attributes beside those of the card.
+
+    A claim that says no size takes the whole memory.
+    """
     memory = quantity(published_mib(card.mib, unit))
     return Device(
         name=card.device,
@@ -61,6 +90,7 @@ def device(card: Card, unit: Unit, engine: str, taints: Sequence[DeviceTaint]) -
             "index": {"int": card.index},
             "productName": {"string": card.product[:64]},
             "engine": {"string": engine},
+            **(more or {}),
         },
         capacity={
             MEMORY: _capacity(memory, default=memory, least="1Mi"),

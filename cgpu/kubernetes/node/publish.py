@@ -16,9 +16,9 @@ from lightkube.resources.core_v1 import Node
 from lightkube.resources.resource_v1 import ResourceSlice
 
 from cgpu.errors import CgpuError
-from cgpu.kubernetes.names import DRIVER, GATE_OFF, SCHEDULE_LABEL, SCHEDULER_LABEL
+from cgpu.kubernetes.names import DRIVER, GATE_OFF, SCHEDULE_LABEL, SCHEDULER_LABEL, SLICE_PLACEMENT
 from cgpu.kubernetes.node.api import Api, ApiServerError
-from cgpu.kubernetes.node.devices import device, in_order, read_labels
+from cgpu.kubernetes.node.devices import device, in_order, read_labels, turns
 from cgpu.kubernetes.node.health import WORDS, Health
 from cgpu.kubernetes.node.units import Unit
 
@@ -66,8 +66,12 @@ class Publisher:
         self._whole = False
         by_uuid = {one.card.uuid: one for one in health}
         order = in_order([one.card for one in health], labels.placement)
-        wanted = [device(card, self._unit, self._engine, by_uuid[card.uuid].taints()) for card in order]
-        self._write(node, wanted)
+        more = turns(order, labels.placement)
+        wanted = [
+            device(card, self._unit, self._engine, by_uuid[card.uuid].taints(), more[card.uuid])
+            for card in order
+        ]
+        self._write(node, wanted, labels.placement)
         self._tell(node, health)
 
     def withdraw(self) -> None:
@@ -75,13 +79,15 @@ class Publisher:
         self._api.delete_slice(self.name)
         self._written = None
 
-    def _write(self, node: Node, devices: list[Device]) -> None:
+    def _write(self, node: Node, devices: list[Device], placement: str) -> None:
         now = self._written or self._api.slice(self.name)
         if now is not None and _same(now.spec.devices or [], devices):
             self._written = now
             return
         self._written = None
         wanted = self._slice(node, devices, now)
+        assert wanted.metadata is not None
+        wanted.metadata.labels = {SLICE_PLACEMENT: placement}
         # Tried first: the scheduler would give out whole cards as soon as it saw them.
         if now is None and not _shares(self._api.write_slice(wanted, dry_run=True)):
             raise NoSharingError(NO_SHARING)

@@ -101,6 +101,8 @@ def test_annotations_of_other_pods() -> None:
             ["nvidia.com/vgpu-mode: mig: does not count: a slice"],
         ),
         ({"annotations": {"nvidia.com/numa-bind": "true"}}, ["nvidia.com/numa-bind: true: does not count"]),
+        ({"annotations": {"hami.io/gpu-scheduler-policy": "spread"}}, []),
+        ({"annotations": {"hami.io/node-scheduler-policy": "x"}}, ["hami.io/node-scheduler-policy: x: does"]),
         ({"labels": {"kai.scheduler/queue": "a"}}, ["kai.scheduler/queue: a: does not count"]),
         ({"schedulerName": "hami-scheduler"}, []),
         ({"schedulerName": "volcano"}, ["schedulerName: volcano: default-scheduler places this pod"]),

@@ -23,6 +23,7 @@ from cgpu.kubernetes.admission.main import tls_context
 from cgpu.kubernetes.admission.rewrite import Rewritten, Settings
 from cgpu.kubernetes.admission.server import MAX_BODY, PART, Webhook
 from cgpu.kubernetes.admission.templates import Templates
+from cgpu.kubernetes.admission.turns import Turns
 from cgpu.page_server import Bounds
 from cgpu.service_log import INFO, WARNING, Fields
 from tests.kubernetes.admission.published import Published
@@ -43,6 +44,7 @@ class FewTemplates:
     def __init__(self) -> None:
         self.made: list[tuple[str, str]] = []
         self.cards = Published(15360)
+        self.turns = Turns()
 
     def refuse_uncounted(self, namespace: str, dropped: AbstractSet[str]) -> None:
         if namespace == "counted":

@@ -4,13 +4,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
 from cgpu.client.tree import Tree
 from cgpu.kubernetes.node.api import Api
-from cgpu.kubernetes.node.devices import in_order, read_labels
+from cgpu.kubernetes.node.devices import in_order, read_labels, turns
 from cgpu.kubernetes.node.health import Health, observe
 from cgpu.kubernetes.node.publish import Publisher
 from tests.kubernetes.node.fakes import FakeApi, FakeEngine
@@ -29,7 +29,7 @@ def publisher(api: FakeApi) -> Publisher:
     return Publisher(cast("Api", api), NODE, "card", "cgpud", lambda _: None)
 
 
-def devices(api: FakeApi) -> list[dict[str, object]]:
+def devices(api: FakeApi) -> list[dict[str, Any]]:
     (found,) = api.slices.values()
     return [one.to_dict() for one in found.spec.devices or []]
 
@@ -90,6 +90,20 @@ def test_order_of_devices() -> None:
     assert in_order(used, read_labels({}).placement) == used
     spread = read_labels({"ack.node.gpu.placement": "spread"}).placement
     assert in_order(used, spread) == [SECOND, used[0]]
+
+
+def test_turns_of_cards(api: FakeApi, publisher: Publisher) -> None:
+    """By them pods that come at once choose different cards; their order by use changes no turn."""
+    api.labels = {"ack.node.gpu.placement": "spread"}
+    publisher.publish([replace(WELL[0], card=replace(T4, reserved=1 << 30)), WELL[1]])
+    names = ("placement", "turn", "turns")
+    found = [[one["attributes"][name] for name in names] for one in devices(api)]
+    spread = {"string": "spread"}
+    assert found == [[spread, {"int": 1}, {"int": 2}], [spread, {"int": 0}, {"int": 2}]]
+    (written,) = api.slices.values()
+    assert written.metadata is not None
+    assert written.metadata.labels == {"opencgpu.io/placement": "spread"}
+    assert turns([T4], "binpack") == {T4.uuid: {"placement": {"string": "binpack"}}}
 
 
 def test_health(api: FakeApi, publisher: Publisher) -> None:
