@@ -8,10 +8,11 @@ import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import yaml
@@ -21,10 +22,11 @@ from lightkube.resources.batch_v1 import Job
 from lightkube.resources.core_v1 import Node as NodeObject
 from lightkube.resources.core_v1 import Pod, ResourceQuota
 from lightkube.resources.resource_v1 import DeviceClass, ResourceClaimTemplate, ResourceSlice
-from lightkube.types import PatchType
+from lightkube.types import CascadeType, PatchType
 
 from cgpu.client.tree import Tree
 from cgpu.kubernetes.admission.templates import FORMAT, LAST_USED
+from cgpu.kubernetes.node.devices import device
 from tests.integration.commands import eventually
 from tests.integration.engine import MIB, TREE
 from tests.kubernetes.faults import ONE_CARD
@@ -35,6 +37,7 @@ from tests.kubernetes.harness.control_plane import NODE_ADDRESS
 from tests.kubernetes.harness.credentials import NODE
 from tests.kubernetes.harness.node import load_image
 from tests.kubernetes.harness.slices import Slices, by_limits, with_agent
+from tests.kubernetes.node.objects import T4
 
 SAMPLE = Path(__file__).with_name("admission") / "ack-sample.yaml"
 SAMPLE_IMAGE = "registry.cn-hangzhou.aliyuncs.com/ai-samples/gpushare-sample:tensorflow-1.5"
@@ -217,6 +220,57 @@ def placement(cluster: Cluster) -> str:
     (found,) = cluster.api.list(ResourceSlice)
     (first, _) = found.to_dict()["spec"]["devices"]
     return str(first["attributes"].get("placement", {}).get("string"))
+
+
+@pytest.mark.parametrize("policy", ["binpack", "spread"])
+def test_nodes_as_annotated(slices: Slices, policy: str) -> None:
+    """Nine replicas of 3 GiB go to as few of three nodes as hold them, or to all, as HAMi's words say."""
+    metadata = {"labels": {"app": "many"}, "annotations": {"hami.io/node-scheduler-policy": policy}}
+    spec = {**by_limits({"aliyun.com/gpu-mem": 3}), "restartPolicy": "Always"}
+    with made_up_nodes(slices, policy, 3) as names:
+        # Nobody says that these nodes are well, which Kubernetes marks by taints after a while.
+        spec |= {"nodeSelector": {"made-up": policy}, "tolerations": [{"operator": "Exists"}]}
+        replicas(slices, 9, {"metadata": metadata, "spec": spec})
+        eventually(lambda: sum(nodes_of(slices).values()) == 9, "all have nodes", 60)
+        found = nodes_of(slices)
+        assert set(found) <= set(names)
+        assert sorted(found.values()) == ([9] if policy == "binpack" else [3, 3, 3])
+
+
+def nodes_of(slices: Slices) -> Counter[str]:
+    listed = slices.cluster.api.list(Pod, namespace=slices.namespace)
+    return Counter(one.spec.nodeName for one in listed if one.spec and one.spec.nodeName)
+
+
+@contextmanager
+def made_up_nodes(slices: Slices, label: str, number: int) -> Iterator[list[str]]:
+    """Have nodes with two T4 each that nobody runs, so that their pods go without a grace period."""
+    api = slices.cluster.api
+    names = [f"made-up-{label}-{one}" for one in range(number)]
+    for name in names:
+        labels = {"made-up": label, "kubernetes.io/hostname": name, "opencgpu.io/node": "install"}
+        has = {"cpu": "64", "memory": "512Gi", "pods": "110"}
+        ready = {"type": "Ready", "status": "True", "reason": "MadeUp", "message": "nobody is there"}
+        status = {"capacity": has, "allocatable": has, "conditions": [ready]}
+        node = NodeObject.from_dict({"metadata": {"name": name, "labels": labels}, "status": status})
+        api.create(cast("NodeObject", node))
+        cards = [replace(T4, uuid=f"GPU-{name}-{index}", index=index) for index in range(2)]
+        spec = {
+            "driver": "gpu.opencgpu.io",
+            "nodeName": name,
+            "pool": {"name": name, "generation": 1, "resourceSliceCount": 1},
+            "devices": [device(card, "card", "cgpud", ()).to_dict() for card in cards],
+        }
+        published = ResourceSlice.from_dict({"metadata": {"name": name}, "spec": spec})
+        api.create(cast("ResourceSlice", published))
+    try:
+        yield names
+    finally:
+        api.deletecollection(ReplicaSet, namespace=slices.namespace, cascade=CascadeType.ORPHAN)
+        api.deletecollection(Pod, namespace=slices.namespace, grace_period=0)
+        for name in names:
+            api.delete(ResourceSlice, name)
+            api.delete(NodeObject, name)
 
 
 def limit_memory(slices: Slices) -> None:

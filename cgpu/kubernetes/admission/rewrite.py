@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from cgpu.errors import CgpuError, show
-from cgpu.kubernetes.admission import asked, cards, turns, unheeded
+from cgpu.kubernetes.admission import asked, cards, nodes, turns, unheeded
 from cgpu.kubernetes.admission.shape import PREFIX, Shape, name_of, template
 from cgpu.kubernetes.names import RUNTIME_CLASS
 
@@ -113,6 +113,7 @@ def rewrite(
     if wanted:
         found.patch.extend(_runtime(spec))
         found.patch.extend(_scheduler(spec, settings))
+        found.patch.extend(nodes.prefer(pod))
         found.warnings.extend(unheeded.warnings(pod, settings.scheduler))
     found.patch.extend(_without_names(spec, {(one.kind, one.index) for one in wanted}))
     return found

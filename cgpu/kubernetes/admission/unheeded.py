@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from cgpu.errors import show
+from cgpu.kubernetes.admission.nodes import NODE_POLICY, POLICIES
 from cgpu.kubernetes.admission.turns import POLICY
 
 # Schedulers of the other systems, which Kubernetes' own replaces, with what of them nobody does then.
@@ -29,8 +30,8 @@ WORDS: Mapping[str, tuple[tuple[str, ...], str]] = {
     "nvidia.com/vgpu-mode": (("hami-core",), SLICE),
     "volcano.sh/vgpu-mode": (("hami-core",), SLICE),
     "nvidia.com/numa-bind": (("false",), "cards are chosen whatever their NUMA node"),
-    POLICY: (("binpack", "spread"), "cards are chosen by binpack or spread"),
-    "hami.io/node-scheduler-policy": ((), "nodes are chosen as for other pods"),
+    POLICY: (POLICIES, "cards are chosen by binpack or spread"),
+    NODE_POLICY: (POLICIES, "nodes are chosen by binpack or spread"),
     "scheduling.volcano.sh/queue-name": ((), QUEUE),
     "kai.scheduler/queue": ((), QUEUE),
 }

@@ -146,6 +146,43 @@ def test_scheduler() -> None:
         assert patched(document, found.patch)["spec"]["schedulerName"] == expected
 
 
+@pytest.mark.parametrize("policy", ["binpack", "spread"])
+def test_nodes(policy: str) -> None:
+    """HAMi's policy for nodes is a preference beside those of the pod, added once."""
+    mine = {"maxSkew": 5, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"}
+    affinity: dict[str, Any] = {
+        "nodeAffinity": {},
+        "podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": []},
+    }
+    document = pod(
+        [container(limits=HAMI)],
+        annotations={"hami.io/node-scheduler-policy": policy},
+        labels={"app": "a"},
+        affinity=affinity,
+        topologySpreadConstraints=[mine],
+    )
+    after = patched(document, rewrite(document, CARDS).patch)
+    assert after["metadata"]["labels"] == {"app": "a", "opencgpu.io/nodes": policy}
+    preferred = "preferredDuringSchedulingIgnoredDuringExecution"
+    together = after["spec"]["affinity"]["podAffinity"].pop(preferred, [])
+    apart = [one for one in after["spec"]["topologySpreadConstraints"] if one != mine]
+    assert (len(together), len(apart)) == ((1, 0) if policy == "binpack" else (0, 1))
+    assert after["spec"]["affinity"] == affinity
+    after["spec"]["affinity"]["podAffinity"][preferred] = together
+    assert rewrite(after, CARDS).patch == []
+
+
+def test_together_in_place_of_apart() -> None:
+    """Without constraints of its own a pod would have those of the scheduler, which keep replicas apart."""
+    annotations = {"hami.io/node-scheduler-policy": "binpack"}
+    document = pod([container(limits=HAMI)], annotations=annotations)
+    (found,) = patched(document, rewrite(document, CARDS).patch)["spec"]["topologySpreadConstraints"]
+    assert (found["whenUnsatisfiable"], found["labelSelector"]) == (
+        "ScheduleAnyway",
+        {"matchLabels": {"opencgpu.io/nodes": "none"}},
+    )
+
+
 def test_unit_of_gpushare() -> None:
     """Where the setting says MiB, aliyun.com/gpu-mem is counted in these, and an error names them."""
     settings = Settings(ack_unit=1)
