@@ -21,6 +21,7 @@ from scripts.demo import cause, indent, say
 from tests.integration.commands import Outcome, eventually, must
 from tests.integration.engine import SMI, TREE, Engine
 from tests.integration.probe import NO_MEMORY, step
+from tests.kubernetes.admission.published import Published
 from tests.kubernetes.harness.chart import with_admission
 from tests.kubernetes.harness.cluster import Cluster
 from tests.kubernetes.harness.node import PROBE_IMAGE
@@ -214,7 +215,7 @@ def tell_before(settings: Settings) -> None:
         engine.stop()
     say("What the webhook makes of a pod in the words of Alibaba's clusters: it has a template of a claim")
     print(indent(yaml.safe_dump(manifest("first")["spec"], sort_keys=False)))
-    for template in rewrite(manifest("first"), list).templates.values():
+    for template in rewrite(manifest("first"), Published()).templates.values():
         print(indent(yaml.safe_dump(template, sort_keys=False)), flush=True)
 
 
