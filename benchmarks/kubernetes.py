@@ -277,7 +277,7 @@ def main() -> None:
     """Measure, and print a table."""
     parser = argparse.ArgumentParser(prog="make bench-kubernetes", description=__doc__)
     parser.add_argument("--nodes", type=int, nargs="+", default=[1000])
-    parser.add_argument("--given", type=int, nargs="+", default=[0, 5000], help="claims that have parts already")
+    parser.add_argument("--given", type=int, nargs="+", default=[0, 5000], help="claims with parts")
     parser.add_argument("--pods", type=int, default=500, help="that are placed in each measurement")
     parser.add_argument("--seconds", type=float, default=120.0, help="for a measurement, at most")
     chosen = parser.parse_args()
