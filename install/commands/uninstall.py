@@ -4,8 +4,10 @@
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Sequence
 
+from cgpu import paths
 from cgpu.arguments import Parser, seconds
 from cgpu.install.commands.install import run, say
 from cgpu.install.installer import DRAIN_S, Installer
@@ -56,6 +58,13 @@ def _uninstall(installer: Installer, drain_s: float | None, *, dry_run: bool) ->
     for note in installer.notes:
         say(note)
     if found:
-        say("what cgpu install has done is undone; to remove the package, too: pip or apt")
+        say(f"what cgpu install has done is undone; to remove the {program_files()}")
     elif not installer.notes:
         say("nothing to do: there is nothing here that cgpu install has done")
+
+
+def program_files() -> str:
+    """Return what these commands came in, and what removes it."""
+    if paths.BUNDLE in (None, paths.PACKAGED):
+        return "package, too: pip, apt or dnf"
+    return f"bundle, too: rm -r {os.path.dirname(paths.BUNDLE)}"
