@@ -132,7 +132,7 @@ def test_the_policies(cluster: Cluster, tmp_path: Path) -> None:
     assert [rule["verbs"] for rule in role["rules"] if "pods" in rule["resources"]] == [["get"]]
     for refused, said in (
         (values_of(tmp_path, {"hami": ACCOUNT}), "set admission.enabled=false"),
-        (values_of(tmp_path, {"kai": ACCOUNT}, "admission.enabled=false"), "schedulers"),
+        (values_of(tmp_path, {"kai": ACCOUNT}, "admission.enabled=false"), "propertyName 'kai'"),
     ):
         done = call(["helm", "template", "opencgpu", chart.CHART, *refused])
         assert done.returncode != 0
