@@ -50,6 +50,11 @@ def relistening(daemon: Daemon, sliced: Sliced) -> Sliced:
     return daemon.join(sliced, str(built("relisten")))
 
 
+def await_line(daemon: Daemon, words: str) -> None:
+    """Wait until the daemon has said something: it ends a process before it says so."""
+    eventually(lambda: words in daemon.log(), f"the log says: {words}", instead=daemon.log)
+
+
 def test_it_is_refused(make_daemon: MakeDaemon) -> None:
     """The filter refuses a second listener, whether the first one is served or closed."""
     daemon = make_daemon()
@@ -70,9 +75,7 @@ def test_it_is_ended(make_daemon: MakeDaemon, group: Path, monkeypatch: pytest.M
         closed = relistening(daemon, sliced)
         assert "listener 0" not in closed.finish("\n")
     assert closed.process.returncode == -signal.SIGKILL
-    assert (
-        f"left behind in it; process {closed.process.pid}, which was started in it, was ended" in daemon.log()
-    )
+    await_line(daemon, f"left behind in it; process {closed.process.pid}, which was started in it, was ended")
     assert sliced.process.poll() is None
     sliced.finish("\n")
 
@@ -93,6 +96,6 @@ def test_without_a_registration(
     closed = relistening(daemon, Sliced(sliced.process, long_id(9)))
     assert "listener 0" not in closed.finish("\n")
     assert closed.process.returncode == -signal.SIGKILL
-    assert f"its listener is closed; process {closed.process.pid}, which" in daemon.log()
+    await_line(daemon, f"its listener is closed; process {closed.process.pid}, which")
     sliced.finish("\n")
     named.rmdir()
