@@ -15,7 +15,7 @@
 
 #include "breakpoints.h"
 
-/* What read() gives of an event. */
+/* read() of an event gives these. */
 struct reading {
 	uint64_t hits, enabled; /* enabled: in nanoseconds */
 };

@@ -126,16 +126,23 @@ static int on_event(void *ctx, void *data, size_t size)
 	return 0;
 }
 
-static int map_cards(unsigned int count, char **sizes)
+/* The frames that so many bytes of a card take. */
+static uint32_t count_frames(const char *bytes)
 {
 	const uint64_t frame = 1ull << WITNESS_FRAME_SHIFT;
+
+	return (uint32_t)((strtoull(bytes, NULL, 0) + frame - 1) / frame);
+}
+
+static int map_cards(unsigned int count, char **sizes)
+{
 	struct bpf_map *map = bpf_object__find_map_by_name(object, "owners");
 	struct witness_card *card;
 	uint32_t first = 0;
 	unsigned int i;
 
 	for (i = 0; i < count; i++)
-		first += (uint32_t)((strtoull(sizes[i], NULL, 0) + frame - 1) / frame);
+		first += count_frames(sizes[i]);
 	if (bpf_map__set_max_entries(map, first) || bpf_object__load(object))
 		return -errno;
 	state = map_share(".bss", sizeof(*state));
@@ -146,7 +153,7 @@ static int map_cards(unsigned int count, char **sizes)
 	for (i = 0, first = 0; i < count; i++, first += card->frames) {
 		card = &state->card[i];
 		card->first = first;
-		card->frames = (uint32_t)((strtoull(sizes[i], NULL, 0) + frame - 1) / frame);
+		card->frames = count_frames(sizes[i]);
 	}
 	return 0;
 }

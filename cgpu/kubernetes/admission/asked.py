@@ -71,8 +71,8 @@ ALL = frozenset(name for names in SYSTEMS for name in names.all()) | {PRIORITY}
 # NVIDIA's own plugin has this name, too: without one of HAMi's others it is not for us.
 SHARED_NAME = HAMI.count
 OTHERS_NAMES = frozenset((SHARED_NAME, PRIORITY))
-# What a pod can have beside its claim where the scheduler ignores these names, for quotas to count. A node of
-# NVIDIA's plugin would give the pod a whole GPU for the others.
+# A pod can have these names beside its claim, for quotas to count, where the scheduler ignores them. A node
+# of NVIDIA's plugin would give the pod a whole GPU for the others.
 KEPT = ALL - OTHERS_NAMES
 KAI_MEMORY, KAI_FRACTION, KAI_COUNT = "gpu-memory", "gpu-fraction", "gpu-fraction-num-devices"
 

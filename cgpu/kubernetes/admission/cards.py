@@ -107,9 +107,9 @@ class Cards:
         with self._lock:
             if time.monotonic() - self._read_spread > SIZES_S:
                 labels: LabelSelector = {SLICE_PLACEMENT: "spread"}
-                listed = self._client.list(ResourceSlice, labels=labels, chunk_size=FEW)
-                # It is a preference: no pod is refused for it.
+                # No pod is refused for a preference.
                 with contextlib.suppress(ApiError, httpx2.HTTPError):
+                    listed = self._client.list(ResourceSlice, labels=labels, chunk_size=FEW)
                     found = [len(one.spec.devices or ()) for one in islice(listed, FEW)]
                     self._spread = max(found, default=0)
                 self._read_spread = time.monotonic()

@@ -35,7 +35,7 @@ class Rewritten:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What the chart says of all pods.
+    """Settings of the chart for all pods.
 
     ack_unit: MiB of one aliyun.com/gpu-mem. scheduler: places them. keeps_names: it ignores the names, so
     that they stay for quotas to count.
@@ -128,8 +128,10 @@ def _is_rewritten(one: _Wanted, claims: Mapping[str, Any], sizes: Sequence[int],
     made = str((claims.get(one.claim) or {}).get("resourceClaimTemplateName", ""))
     if one.claim not in used or not made.startswith(PREFIX):
         return False
-    shapes = [replace(one.shape, preferred=expression) for expression in turns.expressions()]
-    return not settings.keeps_names or made in {name_of(template(shape, sizes)) for shape in shapes}
+    if not settings.keeps_names:
+        return True
+    shapes = (replace(one.shape, preferred=expression) for expression in turns.expressions())
+    return any(made == name_of(template(shape, sizes)) for shape in shapes)
 
 
 def _without_again(one: _Wanted, settings: Settings) -> Iterator[dict[str, Any]]:

@@ -17,7 +17,7 @@ from typing import Any
 
 from cgpu.kubernetes.names import DRIVER, MAX_TURNS, PLACEMENT, TURN, TURNS
 
-# Of HAMi, for a pod: it counts more than the label of a node.
+# HAMi's annotation of a pod counts more than the label of a node.
 POLICY = "hami.io/gpu-scheduler-policy"
 VARIANTS = 16
 USUAL_CARDS = 4  # of a node, where no node is known that spreads

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What another scheduler has decided for a pod: its annotations, read to parts of cards by container.
+"""Reads the annotations by which another scheduler has decided for a pod to parts of cards by container.
 
 Each system has one reader. A pod whose annotations say less, more or something else than its containers and
 this node's cards allow has no parts at all. Sources, read in the summer of 2026:

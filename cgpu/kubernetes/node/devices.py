@@ -94,7 +94,7 @@ def device(
         },
         capacity={
             MEMORY: _capacity(memory, default=memory, least="1Mi"),
-            # It bounds the number of claims, too: each has at least 1. The scheduler pays for each capacity.
+            # The weight bounds the number of claims, too: each has at least 1. Each capacity costs time.
             WEIGHT: _capacity(str(card.max_inst), default="1", least="1"),
         },
         taints=list(taints) or None,
