@@ -6,9 +6,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+import yaml
+
 from cgpu import suggest
+from cgpu.config.load import NOT_YAML
 from cgpu.errors import CgpuError, show
-from cgpu.install.node.facts import programs
+from cgpu.install.node.facts import files, programs
 from cgpu.install.steps.step import Context
 from cgpu.runtime_config.engines.registry import ENGINES
 
@@ -16,6 +19,7 @@ from cgpu.runtime_config.engines.registry import ENGINES
 KUBELET = "kubelet"
 KUBERNETES = ("kubernetes", "k8s")
 ENDPOINT = ("--container-runtime-endpoint",)
+CONFIG, DROP_INS = ("--config",), ("--config-dir",)
 
 
 def choose(context: Context, given: Sequence[str] | None) -> tuple[str, ...]:
@@ -54,7 +58,8 @@ def _meant(context: Context, name: str) -> str:
 def _of_kubelet(context: Context) -> str:
     """Return the engine that the kubelet uses. Raises CgpuError where that is not known.
 
-    A node's software brings its own for its kubelet. Else it is the only one, or a kubelet's option names it.
+    A node's software brings its own for its kubelet. Else it is the only one, or the kubelet's
+    options or files name it.
     """
     here = [one for one in context.engines.values() if one.kubelet_socket and one.is_present(context.root)]
     found = [one for one in here if one.is_part] or here
@@ -72,10 +77,35 @@ def _of_kubelet(context: Context) -> str:
 
 
 def _endpoint(root: Path) -> str:
-    """Return the socket that the kubelet was started with; empty where no option names one."""
+    """Return the socket that the kubelet was started with; empty where nothing names one."""
     pids = [one.pid for one in programs.processes(root) if one.program == KUBELET]
-    given = next(filter(None, (programs.option(root, pid, ENDPOINT) for pid in pids)), "")
+    given = next(filter(None, (_endpoint_of(root, pid) for pid in pids)), "")
     return given.removeprefix("unix://").replace("/var/run/", "/run/", 1)
+
+
+def _endpoint_of(root: Path, pid: int) -> str:
+    """Return what a kubelet's option says, else the last of its configuration's files that says it.
+
+    kubernetes.io/docs/tasks/administer-cluster/kubelet-config-file: options before the drop-ins, which are
+    merged in the order of their names, before the file.
+    """
+    if given := programs.option(root, pid, ENDPOINT):
+        return given
+    paths = [programs.option(root, pid, CONFIG)]
+    if folder := programs.option(root, pid, DROP_INS):
+        paths += [f"{folder}/{name}" for name in files.names(root, folder) if name.endswith(".conf")]
+    said = (_said_in(root, path) for path in reversed(paths) if path and path.startswith("/"))
+    return next(filter(None, said), "")
+
+
+def _said_in(root: Path, path: str) -> str:
+    """Return the endpoint that a file of the kubelet's configuration has, empty without one."""
+    try:
+        document = yaml.safe_load(files.text(root, path) or "")
+    except NOT_YAML:
+        return ""
+    said = document.get("containerRuntimeEndpoint") if isinstance(document, dict) else None
+    return said if isinstance(said, str) else ""
 
 
 def _here(context: Context) -> list[str]:
