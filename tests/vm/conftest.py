@@ -51,7 +51,7 @@ LONG = (
     "test_run", "test_races", "test_versions", "test_conformance", "test_next_kernel",
     "test_shares", "test_refusals", "test_config_apply", "test_harness",
 )  # fmt: skip
-# Set to 1, the tests with a disk of their own run without full counts, too: they take ten minutes.
+# Set to 1, tests that are marked own_disk run without full counts, too.
 PACKAGE = "CGPU_VM_PACKAGE"
 # Each with a command or file that must be there.
 NEEDED = ("gcc", "make", "runc", "setpriv", "/bin/busybox")
@@ -170,7 +170,9 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "other_drivers: loads all versions of NVIDIA's driver that are built")
     config.addinivalue_line("markers", "foreign: needs a guest with a processor of another kind")
     config.addinivalue_line("markers", "native: needs a guest with this machine's kind of processor")
-    config.addinivalue_line("markers", "own_disk: boots Debian's kernel from a disk, and no other kernel")
+    config.addinivalue_line(
+        "markers", "own_disk: takes minutes on Debian's own kernel, from a disk mostly, and on no other"
+    )
     config.addinivalue_line(
         "markers", "dkms: needs the kernel's modules and headers in /lib/modules of this machine"
     )
