@@ -9,7 +9,7 @@ definitions of Prometheus' operator and of cert-manager, whose objects are left 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +28,16 @@ FOREIGN = ("monitoring.coreos.com/", "cert-manager.io/", "security.openshift.io/
 PARTS = ("node", "admission", "templates", "installer", "uninstall", "test")
 TAINT = {"key": "gpu", "operator": "Exists"}
 OWN_TAINT = {"key": "own", "operator": "Exists"}
-SPREAD = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [
-    {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["a"]}]}]}}}  # fmt: skip
+ZONE = {"key": "zone", "operator": "In", "values": ["a"]}
+OURS = {"key": "opencgpu.io/node", "operator": "In", "values": ["install", "remove"]}
+
+
+def affinity_to(*expressions: object) -> Mapping[str, object]:
+    terms = [{"matchExpressions": list(expressions)}]
+    return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}}
+
+
+SPREAD, SPREAD_AGENT = affinity_to(ZONE), affinity_to(ZONE, OURS)
 OF_ALL = {
     "nodeSelector": {"pool": "gpu"},
     "tolerations": [TAINT],
@@ -146,7 +154,7 @@ def test_each_pod_takes_the_values(cluster: Cluster, every_value: Sequence[str])
         selector = {"kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64", "pool": "gpu", "disk": "fast"}
         assert selector.items() <= spec["nodeSelector"].items()
         assert spec["tolerations"][:2] == [OWN_TAINT, TAINT]
-        assert spec["affinity"] == SPREAD
+        assert spec["affinity"] == (SPREAD_AGENT if component == "node" else SPREAD)
         assert spec["priorityClassName"] == "system-cluster-critical"
         assert spec["imagePullSecrets"] == [{"name": "registry"}]
         assert spec["securityContext"] == {"supplementalGroups": [7]}

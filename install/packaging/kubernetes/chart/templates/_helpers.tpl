@@ -125,7 +125,7 @@ nodeSelector:
 tolerations:
   {{- toYaml . | nindent 2 }}
 {{- end }}
-{{- with $own.affinity | default $all.affinity }}
+{{- with include "opencgpu.affinity" (dict "given" ($own.affinity | default $all.affinity) "nodes" .nodes) | fromYaml }}
 affinity:
   {{- toYaml . | nindent 2 }}
 {{- end }}
@@ -133,6 +133,21 @@ affinity:
 securityContext:
   {{- toYaml . | nindent 2 }}
 {{- end }}
+{{- end -}}
+
+{{- /* given: an affinity. nodes: an expression that nodes must match beside it, in each of its terms, one of which is enough. */ -}}
+{{- define "opencgpu.affinity" -}}
+{{- $affinity := deepCopy .given -}}
+{{- with .nodes -}}
+{{- $given := dig "nodeAffinity" "requiredDuringSchedulingIgnoredDuringExecution" "nodeSelectorTerms" (list dict) $affinity -}}
+{{- $terms := list -}}
+{{- range $term := $given -}}
+{{- $terms = append $terms (set $term "matchExpressions" (append ($term.matchExpressions | default list) $.nodes)) -}}
+{{- end -}}
+{{- $required := dict "requiredDuringSchedulingIgnoredDuringExecution" (dict "nodeSelectorTerms" $terms) -}}
+{{- $_ := set $affinity "nodeAffinity" (merge $required ($affinity.nodeAffinity | default dict)) -}}
+{{- end -}}
+{{- toYaml $affinity -}}
 {{- end -}}
 
 {{- define "opencgpu.container" -}}
