@@ -96,12 +96,35 @@ def older(new: Packages, target: Path) -> Packages:
             renumber(path)
         for path in (*tree.glob("usr/src/*"), *tree.rglob(f"opencgpu-{__version__}.dist-info")):
             path.rename(path.with_name(path.name.replace(__version__, OLD)))
-        for path in tree.rglob("cgpu/__init__.py"):
-            py_compile.compile(str(path), dfile=f"/{path.relative_to(tree)}", invalidation_mode=COMPILED)
+        compile_anew(tree)
         made = target / package.name.replace(__version__, OLD)
         command = ["dpkg-deb", "-Zgzip", "--root-owner-group", "-b", str(tree), str(made)]
         subprocess.run(command, check=True, capture_output=True, timeout=60)
     return found(target)
+
+
+def older_bundle(new: Path, target: Path) -> Path:
+    """Return a bundle as that of the release before might be: the same, with another version."""
+    tree = target / "tree"
+    tree.mkdir()
+    subprocess.run(["tar", "-xf", new, "-C", tree], check=True, timeout=60)
+    folder = tree / "opencgpu"
+    (folder / __version__).rename(folder / OLD)
+    (folder / "current").unlink()
+    (folder / "current").symlink_to(OLD)
+    for path in tree.rglob("cgpu/__init__.py"):
+        renumber(path)
+    compile_anew(tree)
+    made = target / new.name.replace(__version__, OLD)
+    subprocess.run(["tar", "-czf", made, "-C", tree, "opencgpu"], check=True, timeout=60)
+    shutil.rmtree(tree)
+    return made
+
+
+def compile_anew(tree: Path) -> None:
+    """Compile the file with the version, whose compiled form is not checked against it."""
+    for path in tree.rglob("cgpu/__init__.py"):
+        py_compile.compile(str(path), dfile=f"/{path.relative_to(tree)}", invalidation_mode=COMPILED)
 
 
 def renumber(path: Path) -> None:

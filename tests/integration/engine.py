@@ -14,7 +14,7 @@ from pathlib import Path
 
 import yaml
 
-from tests.integration.commands import ENFORCE, Outcome, call, eventually, must
+from tests.integration.commands import ENFORCE, Command, Outcome, call, eventually, must
 from tests.integration.images import ROOT
 
 CGPUD = Path(sys.executable).parent / "cgpud"
@@ -54,6 +54,8 @@ class Engine:
         """Remember how to start it. config holds keys of /etc/cgpu/config.yaml."""
         self.asked_for = (cards, dict(config))
         self.cards = cards
+        #: of a daemon that runs already; a node of its own has its own
+        self.cgpud: Command = [CGPUD]
         if os.environ.get(ENFORCE) == "off":
             config = {"enforce": False, **config}
         self.config = directory / "config.yaml"
@@ -63,11 +65,10 @@ class Engine:
         must([CGPUD, "--simulate", self.cards, "--config", self.config])
 
     def stop(self) -> Outcome:
-        return call([CGPUD, "--stop", "--force"])
+        return call([*self.cgpud, "--stop", "--force"])
 
-    @staticmethod
-    def status() -> dict[str, object]:
-        answer: dict[str, object] = json.loads(must([CGPUD, "--status"]).stdout)
+    def status(self) -> dict[str, object]:
+        answer: dict[str, object] = json.loads(must([*self.cgpud, "--status"]).stdout)
         return answer
 
     def pid(self) -> int:
@@ -84,7 +85,7 @@ class Engine:
 
     def await_restart(self, old_pid: int) -> None:
         def serves() -> bool:
-            outcome = call([CGPUD, "--status"])
+            outcome = call([*self.cgpud, "--status"])
             return outcome.returncode == 0 and json.loads(outcome.stdout)["pid"] != old_pid
 
         eventually(serves, "cgpud is started again")

@@ -18,7 +18,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tests.integration.commands import Command, hold_lock, must
-from tests.packages import ROOT, bundle, digest
+from tests.packages import ROOT, bundle, digest, older_bundle
 from tests.vm.harness.mmdebstrap import make_root, own_suite, remove
 
 STORE = ROOT / "kmod/build/images"
@@ -28,6 +28,7 @@ BUILD_S = 240
 BASE = "localhost/opencgpu-base:latest"
 NAME = "localhost/opencgpu-kubernetes:latest"
 NODE_NAME = "localhost/opencgpu-node:latest"
+OLDER_NODE_NAME = "localhost/opencgpu-older:latest"
 UNREAD = ("doc", "man", "locale")  # below /usr/share
 DEBIAN = ("--variant=essential", "--include=python3,libstdc++6", "--dpkgopt=force-unsafe-io",
           *(f"--dpkgopt=path-exclude=/usr/share/{name}/*" for name in UNREAD))  # fmt: skip
@@ -71,7 +72,18 @@ def image() -> Path:
 def node_image() -> Path:
     """Return the archive of the installer's image. Without a network the bundle has to be there."""
     archive = bundle()
-    return stored(NODE_NAME, lambda builder: build_installer(builder, archive))
+    return stored(NODE_NAME, lambda builder: build_installer(builder, archive, NODE_NAME))
+
+
+def older_node_image() -> Path:
+    """Return the archive of the installer's image whose bundle has the version tests.packages.OLD."""
+    archive = bundle()
+
+    def build(builder: Command) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            build_installer(builder, older_bundle(archive, Path(folder)), OLDER_NODE_NAME)
+
+    return stored(OLDER_NODE_NAME, build)
 
 
 def stored(name: str, build: Callable[[Command], None]) -> Path:
@@ -101,13 +113,13 @@ def build_by(podman: Command, archive: Path, name: str, build: Callable[[Command
     part.rename(archive)
 
 
-def build_installer(builder: Command, bundle: Path) -> None:
+def build_installer(builder: Command, bundle: Path, name: str) -> None:
     folder = Path("install/packaging/kubernetes")
     with tempfile.TemporaryDirectory() as context:
         (Path(context) / "dist/node").mkdir(parents=True)
         shutil.copy(bundle, Path(context) / "dist/node")
         shutil.copytree(ROOT / folder, Path(context) / folder)
-        words = ["--target", "installer", "--build-arg", f"BASE={BASE}", "--tag", NODE_NAME]
+        words = ["--target", "installer", "--build-arg", f"BASE={BASE}", "--tag", name]
         must([*builder, *words, "--file", Path(context) / folder / "Containerfile", context], timeout=BUILD_S)
 
 

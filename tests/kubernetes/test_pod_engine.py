@@ -1,31 +1,38 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The installer's pod starts the engine, as on nodes that take no service, and ends while containers run."""
+"""The installer's pod starts the engine, as on nodes that take no service, and ends while containers run.
+
+The node is the bare one of the harness, so that nothing of it can serve the installer but the kernel.
+"""
 
 from __future__ import annotations
 
 import os
-import shutil
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
 from lightkube.models.meta_v1 import ObjectMeta
-from lightkube.resources.core_v1 import Pod, PodEviction
+from lightkube.resources.core_v1 import Node, Pod, PodEviction
 
+from cgpu import __version__
 from tests.integration.commands import call, eventually
-from tests.integration.engine import TREE
+from tests.integration.engine import RUN, TREE
 from tests.integration.probe import NO_MEMORY, step
 from tests.kubernetes import images
-from tests.kubernetes.harness import chart, release
+from tests.kubernetes.harness import bare_node, chart, release
 from tests.kubernetes.harness.cluster import Cluster
-from tests.kubernetes.harness.node import CONTAINERD, load, tag
+from tests.kubernetes.harness.credentials import NODE
+from tests.kubernetes.harness.node import CONTAINERD, here, load, tag
 from tests.kubernetes.harness.release import NAMESPACE, TAGS, Release, name_of
 from tests.kubernetes.harness.slices import Pods, left
+from tests.packages import OLD
 
-FOLDER = Path("/var")  # a layer of memory there, which ends with the cluster
+# Images are built where they are first asked for.
+pytestmark = pytest.mark.timeout(1200)
+
+FOLDER = Path("/var")  # /opt would do; this is what can be written on most such systems
 HOME = FOLDER / "opencgpu"
-RECORD = Path("/var/lib/cgpu")
 REPOSITORY = "opencgpu.test/node"
 VALUES = (
     "installer.startedBy=pod",
@@ -39,35 +46,48 @@ CALLS = "while /cgpu-probe info >/last 2>&1; do echo >>/calls; /busybox sleep 0.
 
 
 @pytest.fixture(scope="module")
-def installed(cluster: Cluster) -> Iterator[Release]:
-    """A release whose installer starts the engine. Afterwards the node is as other tests expect it."""
-    load(images.node_image())
-    for one in TAGS:
-        tag(f"{REPOSITORY}:{one}", images.NODE_NAME)
-    settings = CONTAINERD.read_text()
+def untouched(cluster: Cluster) -> Iterator[Mapping[str, str]]:
+    """Have the cluster's node be the bare one; yield what its files are before the installer comes."""
+    for one, archive, name in (
+        (TAGS[0], images.node_image(), images.NODE_NAME),
+        (TAGS[1], images.older_node_image(), images.OLDER_NODE_NAME),
+    ):
+        load(archive)
+        tag(f"{REPOSITORY}:{one}", name)
     cluster.engine.stop()
+    cluster.move_node(bare_node.PLACE)
+    own, cluster.engine.cgpud = cluster.engine.cgpud, [*bare_node.PLACE.enter, HOME / "current/bin/cgpud"]
     try:
-        with release.installed(cluster, *VALUES) as found:
-            # The runtime's new path; without systemd a person does this.
-            cluster.components["containerd"].restart()
-            yield found
+        yield bare_node.contents()
     finally:
         cluster.engine.stop()
-        CONTAINERD.write_text(settings)
-        for folder in (HOME, RECORD):
-            shutil.rmtree(folder, ignore_errors=True)
-        cluster.components["containerd"].restart()
+        cluster.engine.cgpud = own
+        cluster.move_node(here(cluster.settings))
         cluster.engine.start()
 
 
-@pytest.fixture
-def pods(installed: Release, namespace: str) -> Iterator[Pods]:
-    """Pods in a namespace of the test, of which "busy" asks the driver all the time."""
+@pytest.fixture(scope="module")
+def installed(cluster: Cluster, untouched: Mapping[str, str]) -> Iterator[Release]:
+    """A release whose installer starts the engine."""
+    with release.installed(cluster, *VALUES) as found:
+        # The runtime's new path; without systemd a person does this.
+        cluster.components["containerd"].restart()
+        yield found
+
+
+def begin_calls(installed: Release, namespace: str) -> Pods:
+    """Return pods in a namespace of the test, of which "busy" asks the driver all the time."""
     made = Pods(installed.cluster, namespace)
     made.one("busy", "1Gi")
     begin = f"({CALLS}) >/dev/null 2>&1 </dev/null &"
     made.cluster.exec("busy", namespace, "/busybox", "sh", "-c", begin)
-    yield made
+    return made
+
+
+@pytest.fixture
+def pods(installed: Release, namespace: str) -> Iterator[Pods]:
+    """Have such pods until the test ends."""
+    yield begin_calls(installed, namespace)
     installed.cluster.api.deletecollection(Pod, namespace=namespace)
     eventually(lambda: left() == [], "the node has nothing of claims", 60)
 
@@ -122,24 +142,47 @@ def test_who_runs_where(installed: Release, pods: Pods) -> None:
     assert [one for one in engine if own in one] == []
     assert cgroups_of("cgpu-container-runtime-server")
     assert all(own in one for one in cgroups_of("^[^ ]*/python3.*cgpu-container-runtime-server"))
-    assert str(HOME) in CONTAINERD.read_text()
+    assert str(HOME) in bare_node.PLACE.path(CONTAINERD).read_text()
     go_on(pods)
 
 
-@pytest.mark.parametrize("how", ["evicted", "killed", "updated"])
+@pytest.mark.parametrize("how", ["evicted", "killed"])
 def test_the_pod_goes(installed: Release, pods: Pods, how: str) -> None:
     """An end of the pod ends no process of the engine; the next pod finds it, and calls go on meanwhile."""
     before, engine = installer(installed), pods.cluster.engine.pid()
     if how == "evicted":
         pods.cluster.api.create(PodEviction(metadata=ObjectMeta(name=before)), before, namespace=NAMESPACE)
-    elif how == "killed":
-        pods.cluster.api.delete(Pod, before, namespace=NAMESPACE, grace_period=0)
     else:
-        update = ("--reuse-values", "--wait", "--set", f"installer.image.tag={TAGS[1]}")
-        installed.must("upgrade", str(chart.CHART), *update)
+        pods.cluster.api.delete(Pod, before, namespace=NAMESPACE, grace_period=0)
     await_another(installed, before)
     assert pods.cluster.engine.pid() == engine
     go_on(pods)
+
+
+def engine_of(pods: Pods) -> tuple[object, object]:
+    """Return the version of the engine, and how many containers it has."""
+    said = pods.cluster.engine.status()
+    assert isinstance(said["containers"], list)
+    return said["version"], len(said["containers"])
+
+
+@pytest.mark.parametrize(("number", "version"), [(1, OLD), (0, __version__)])
+def test_another_version(installed: Release, pods: Pods, number: int, version: str) -> None:
+    """The pod of another image exchanges the engine: calls wait, none fails, what is charged stays.
+
+    The second time the version before comes back, which is on the node still.
+    """
+    before, (was, count) = installer(installed), engine_of(pods)
+    assert was != version
+    update = ("--reuse-values", "--wait", "--set", f"installer.image.tag={TAGS[number]}")
+    installed.must("upgrade", str(chart.CHART), *update)
+    await_another(installed, before)
+    # The pod is ready while the engine before still serves.
+    eventually(lambda: engine_of(pods) == (version, count), f"version {version} runs")
+    go_on(pods)
+    pods.one("later", "2Gi")
+    assert [mib for _, mib in pods.seen("later")] == [2014]
+    assert os.readlink(bare_node.PLACE.path(HOME / "current")) == version
 
 
 def test_the_kubelet_restarts(installed: Release, pods: Pods) -> None:
@@ -169,3 +212,46 @@ def test_the_engine_is_lost(installed: Release, namespace: str) -> None:
     again = Pods(installed.cluster, namespace)
     again.one("later", "2Gi")
     assert [mib for _, mib in again.seen("later")] == [2014]
+
+
+def label(cluster: Cluster, value: str) -> None:
+    cluster.api.patch(Node, NODE, {"metadata": {"labels": {"opencgpu.io/node": value}}})
+
+
+def remover_says(cluster: Cluster, line: str) -> None:
+    words = ("logs", "--namespace", NAMESPACE, "--selector", "app.kubernetes.io/component=node-remover")
+
+    def said() -> str:
+        return cluster.kubectl(*words).text
+
+    eventually(lambda: line in said(), f"the remover says: {line}", instead=said)
+
+
+def of_the_engine() -> list[str]:
+    """Return processes, mounts, sockets and cgroups of an engine and its runtime."""
+    found = call(["pgrep", "-af", f"^{HOME}|cgpu-sim|cgpu-container-runtime"]).stdout.splitlines()
+    mounted = [line for line in Path("/proc/mounts").read_text().splitlines() if "cgpu" in line]
+    paths = [*RUN.glob("*.sock"), *RUN.parent.glob("cgpu-*"), *Path("/sys/fs/cgroup").glob("opencgpu")]
+    return [*found, *mounted, *map(str, paths)]
+
+
+def test_the_node_is_removed(installed: Release, namespace: str, untouched: Mapping[str, str]) -> None:
+    """The remover refuses while slices are in use, whose pods can end; then it leaves no trace.
+
+    The last one here, as the node has no engine then.
+    """
+    pods = begin_calls(installed, namespace)
+    label(pods.cluster, "remove")
+    try:
+        remover_says(pods.cluster, "sliced containers run")
+        go_on(pods)
+        pods.cluster.delete_pod("busy", pods.namespace)
+        remover_says(pods.cluster, "node-installer: removed")
+        eventually(lambda: of_the_engine() == [], "nothing of the engine is left", instead=of_the_engine)
+        # What a person does without systemd.
+        pods.cluster.components["containerd"].restart()
+        assert bare_node.contents() == untouched
+        installed.must("uninstall", "--wait")
+        assert bare_node.contents() == untouched
+    finally:
+        label(pods.cluster, "install")

@@ -64,11 +64,21 @@ class Cluster:
     def begin(self) -> None:
         self._start(*control_plane(self.settings, self.folder, self.credentials))
         self.engine.start()
-        self._start(node.containerd(self.settings))
+        place = node.here(self.settings)
+        self._start(node.containerd(self.settings, place))
         node.load_images(self.folder / "image")
-        self._start(node.kubelet(self.settings, self.folder, self.credentials))
+        self._start(node.kubelet(self.settings, self.credentials, place))
         self.api = self.client("admin")
         self.apply(RUNTIME_CLASS)
+        eventually(self.is_node_ready, "the node is ready", POD_S)
+
+    def move_node(self, place: node.Place) -> None:
+        """Have containerd and the kubelet run at another place, with the same containers and images."""
+        for name in ("kubelet", "containerd"):
+            self.components[name].stop()
+        self._start(
+            node.containerd(self.settings, place), node.kubelet(self.settings, self.credentials, place)
+        )
         eventually(self.is_node_ready, "the node is ready", POD_S)
 
     def _start(self, *components: Server) -> None:

@@ -7,6 +7,7 @@ import json
 import shutil
 import sys
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 import yaml
@@ -20,6 +21,7 @@ from tests.kubernetes.harness.settings import Settings
 RUNTIME_CONFIG = Path(sys.executable).parent / "cgpu-runtime-config"
 CONTAINERD = Path("/etc/containerd/config.toml")
 NETWORK = Path("/etc/cni/net.d/10-pods.conflist")
+KUBELET = Path("/var/lib/kubelet")
 SOCKET = Path("/run/containerd/containerd.sock")
 #: has cgpu-probe and busybox; not of a registry, so never pulled
 PROBE_IMAGE = "opencgpu.test/probe:1"
@@ -58,6 +60,31 @@ NETWORK_SETTINGS = {
 }
 
 
+@dataclass(frozen=True)
+class Place:
+    """Where the node's programs run, and what they find there."""
+
+    root: Path
+    programs: Path
+    #: before a command, what has it run there
+    enter: tuple[str, ...] = ()
+
+    def command(self, program: str, *words: str) -> list[str]:
+        return [*self.enter, str(self.programs / program), *words]
+
+    def path(self, path: Path) -> Path:
+        """Return where a path there is seen from here."""
+        return self.root / path.relative_to("/")
+
+    def environment(self) -> dict[str, str]:
+        return {"PATH": str(self.programs)} if self.enter else {}
+
+
+def here(settings: Settings) -> Place:
+    """Return the place beside the tests, where this checkout's runtime is containerd's."""
+    return Place(Path("/"), settings.programs)
+
+
 def ctr(*words: str | Path) -> None:
     must(["ctr", "--namespace", "k8s.io", *words], timeout=120)
 
@@ -91,16 +118,23 @@ def load_image(folder: Path, name: str, programs: Mapping[str, str] | None = Non
     tag(name, f"docker.io/library/{IMAGE}")
 
 
-def containerd(settings: Settings) -> Server:
-    """Return containerd, set up as on a node where cgpu-runtime-config has run."""
-    CONTAINERD.parent.mkdir(parents=True, exist_ok=True)
-    CONTAINERD.write_text(CONTAINERD_SETTINGS)
-    NETWORK.parent.mkdir(parents=True, exist_ok=True)
-    NETWORK.write_text(json.dumps(NETWORK_SETTINGS))
-    must([RUNTIME_CONFIG, "containerd", "--config", CONTAINERD])
-    command = [f"{settings.programs}/containerd", f"--config={CONTAINERD}"]
+def write_network(path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(NETWORK_SETTINGS))
+
+
+def containerd(settings: Settings, place: Place) -> Server:
+    """Return containerd, beside the tests set up as on a node where cgpu-runtime-config has run."""
+    config = place.path(CONTAINERD)
+    config.parent.mkdir(parents=True, exist_ok=True)
+    config.write_text(CONTAINERD_SETTINGS)
+    if not place.enter:
+        write_network(NETWORK)
+        must([RUNTIME_CONFIG, "containerd", "--config", CONTAINERD])
+    command = place.command("containerd", f"--config={CONTAINERD}")
     log = settings.logs / "containerd.log"
-    return Server("containerd", command, log, lambda: call(["ctr", "version"]).returncode == 0)
+    serves = ["ctr", "version"]
+    return Server("containerd", command, log, lambda: call(serves).returncode == 0, place.environment())
 
 
 def kubelet_settings(settings: Settings) -> dict[str, object]:
@@ -119,6 +153,8 @@ def kubelet_settings(settings: Settings) -> dict[str, object]:
         "nodeStatusUpdateFrequency": "2s",
         # Also the longest time until the kubelet tries a pod again that did not start; a minute unless said.
         "syncFrequency": "5s",
+        # A node may have a read-only /usr.
+        "volumePluginDir": str(KUBELET / "volume-plugins"),
         # A machine whose disk is nearly full is not the matter here.
         "evictionHard": {"memory.available": "0%", "nodefs.available": "0%", "imagefs.available": "0%"},
         "imageGCHighThresholdPercent": 100,
@@ -127,14 +163,20 @@ def kubelet_settings(settings: Settings) -> dict[str, object]:
     }
 
 
-def kubelet(settings: Settings, folder: Path, credentials: Credentials) -> Server:
-    config = folder / "kubelet.yaml"
+def kubelet(settings: Settings, credentials: Credentials, place: Place) -> Server:
+    # Any place has this folder.
+    config, kubeconfig, authority = (KUBELET / name for name in ("config.yaml", "kubeconfig", "ca.crt"))
     config.write_text(yaml.safe_dump(kubelet_settings(settings)))
+    shutil.copyfile(credentials.authority, authority)
+    given = credentials.path("kubelet").read_text()
+    kubeconfig.write_text(given.replace(str(credentials.authority), str(authority)))
     flags = [
         f"--config={config}",
-        f"--kubeconfig={credentials.path('kubelet')}",
+        f"--kubeconfig={kubeconfig}",
         f"--hostname-override={NODE}",
         f"--node-ip={NODE_ADDRESS}",
         "--node-labels=opencgpu.io/node=install",
     ]
-    return settings.component("kubelet", flags, is_ready("http://127.0.0.1:10248/healthz"))
+    serves = is_ready("http://127.0.0.1:10248/healthz")
+    command = place.command("cluster", "kubelet", *flags)
+    return Server("kubelet", command, settings.logs / "kubelet.log", serves, place.environment())
