@@ -12,6 +12,12 @@ from cgpu.runtime_config.programs import numbers
 FIRST: dict[EngineKind, tuple[int, int]] = {"module": (6, 1), "daemon": (5, 10)}
 MACHINE = "x86_64"
 BY_DAEMON = "use the daemon engine: cgpu install --engine daemon"
+DKMS_KEY = "/var/lib/dkms/mok"
+# dkms makes it so with its first build; its command for that, generate_mok, is newer than Debian 12's dkms.
+MAKE_KEY = (
+    "openssl req -new -x509 -nodes -days 36500 -subj '/CN=DKMS module signing key' -newkey rsa:2048 "
+    f"-keyout {DKMS_KEY}.key -outform DER -out {DKMS_KEY}.pub"
+)
 # Each kernel option, and the calls that cgpud refuses without it.
 WANTED = {
     "CONFIG_KCMP": "exports of memory to descriptors are refused",
@@ -77,7 +83,7 @@ def signatures(node: Node) -> list[Finding]:
     if why is None:
         return ok("module-signature", "no signature is demanded of modules")
     if kernel.signing_key is None:
-        fix = "dkms generate_mok; mokutil --import /var/lib/dkms/mok.pub; then reboot and confirm"
+        fix = f"{MAKE_KEY}; mokutil --import {DKMS_KEY}.pub; then reboot and confirm"
         return problem("module-signature", f"{why}, and dkms has no key to sign with", fix)
     enrol = f"mokutil --import {kernel.signing_key}, then reboot and confirm"
     if kernel.key_enrolled is False:

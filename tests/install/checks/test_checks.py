@@ -36,6 +36,7 @@ from cgpu.kmod.abi.rows.files import Row, Rows
 from cgpu.runtime_config.oci_runtime.lowlevel import LAUNCHER, LOW_LEVEL
 from tests.exporter.trees import gpu_line
 from tests.install.machine import RELEASE, card, node, node_report, sound, tool, write
+from tests.integration.commands import must
 
 MODULE, DAEMON = DesiredState("module", ("docker",)), DesiredState("daemon", ("docker",))
 
@@ -137,6 +138,16 @@ def test_a_driver_by_a_signed_file(tmp_path: Path) -> None:
     in_force = {"module_loaded": True, "by_row": True}
     found = preflight(node(tmp_path, driver=unknown, ours=in_force), MODULE)
     assert ("driver-rows", "problem") not in faults(found)
+
+
+def test_a_key_for_modules(tmp_path: Path) -> None:
+    """The cure for a missing key makes both of its files; no version of dkms is needed for it."""
+    found = preflight(node(tmp_path, kernel={"secure_boot": True}), MODULE)
+    (fix,) = (one.fix for one in found if one.name == "module-signature")
+    made = fix.partition(";")[0].replace(kernel.DKMS_KEY, str(tmp_path / "mok"))
+    must(["/bin/sh", "-c", made])
+    assert (tmp_path / "mok.key").stat().st_mode & 0o077 == 0
+    must(["openssl", "x509", "-inform", "DER", "-in", tmp_path / "mok.pub", "-noout"])
 
 
 def test_fixes_on_rhel(tmp_path: Path) -> None:
