@@ -23,6 +23,7 @@ from typing import Self
 from tests.vm.harness import channel
 from tests.vm.harness.channel import Channel
 from tests.vm.harness.emulators import EMULATORS
+from tests.vm.harness.firmware import Firmware
 from tests.vm.harness.initramfs import FROM_DISK, FROM_HOST, build_initramfs
 from tests.vm.harness.kernel_log import FAULT, KernelLog
 from tests.vm.harness.kernels import Kernel
@@ -89,6 +90,7 @@ class Machine:
         at_once: bool = False,
         counted: int = 0,
         disk: Path | None = None,
+        firmware: Firmware | None = None,
     ) -> None:
         """Start the emulator. `cgroup`: v2, v1 or hybrid; `arguments` go on the kernel's command line.
 
@@ -103,13 +105,11 @@ class Machine:
         its one processor, whatever else the host does; where the guest idles, it jumps to the next timer.
 
         With a `disk` the guest has the system on that, which starts by its own systemd, and writes to it. The
-        host's files are at LIVE_VIEW.
+        host's files are at LIVE_VIEW. `firmware` starts the kernel where it is given, else the emulator does.
         """
         self.kernel = kernel
-        self.cpus = cpus
-        self.at_once = at_once
-        self.counted = counted
-        self.disk = disk
+        self.cpus, self.at_once, self.counted = cpus, at_once, counted
+        self.disk, self.firmware = disk, firmware
         self.console = directory / "console"
         self.emulator_log = directory / "emulator"
         self.log = KernelLog()
@@ -150,14 +150,21 @@ class Machine:
             "-smp", "1" if self.counted else str(CPUS),
             *(("-icount", f"shift={self.counted.bit_length() - 1},sleep=off") if self.counted else ()),
             "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
-            "-kernel", str(self.kernel.bootable()), "-initrd", str(build_initramfs(self.kernel, start)),
-            "-append", arguments, "-serial", f"file:{self.console}",
+            *self.boot_options(build_initramfs(self.kernel, start), arguments),
             "-device", "virtio-serial-pci", "-chardev", f"socket,id=agent,fd={agent}",
             "-device", "virtserialport,chardev=agent,name=agent",
             "-chardev", f"socket,id=monitor,fd={monitor}", "-mon", "chardev=monitor",
             *share("live", Path("/")),
             *(drive(self.disk) if self.disk else share("host", self.kernel.programs)),
         ]  # fmt: skip
+
+    def boot_options(self, initramfs: Path, arguments: str) -> list[str]:
+        """Return the options of what starts the kernel, and of the serial line."""
+        if self.firmware:
+            return self.firmware.options(self.kernel, initramfs, arguments, self.console)
+        image = str(self.kernel.bootable())
+        return ["-kernel", image, "-initrd", str(initramfs), "-append", arguments,
+                "-serial", f"file:{self.console}"]  # fmt: skip
 
     # --- frames, in the channel's thread ---
 
