@@ -24,6 +24,7 @@ BINARIES = (
     LAUNCHER.with_name(LAUNCHER.name + ".low-level"),  # a link; a wheel has a copy in its place
 )
 PROBE_32 = Path("kmod/build/cgpu-probe32")
+WITNESS = Path("kmod/build/cgpu-witness")  # where clang and its libraries are
 TOOLS = ("make", "gcc", "pkg-config")
 NEEDED = (
     "on Debian: apt-get install make gcc gcc-multilib libfuse3-dev pkg-config; on Fedora and RHEL: "
@@ -56,5 +57,6 @@ class CompileHook(BuildHookInterface[Any]):
         build_data["tag"] = f"py3-none-{platform}"
         # As in kmod/Makefile.
         probe_32 = () if os.environ.get("CGPU_WITHOUT_32_BIT") == "1" else (PROBE_32,)
-        for binary in (*BINARIES, *probe_32):
+        witness = (WITNESS,) if (package / WITNESS).exists() else ()
+        for binary in (*BINARIES, *probe_32, *witness):
             build_data["force_include"][str(package / binary)] = f"cgpu/{binary}"

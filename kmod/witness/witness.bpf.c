@@ -51,7 +51,7 @@ struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__type(key, __u32);
 	__type(value, struct witness_count);
-	__uint(max_entries, WITNESS_CARDS *WITNESS_OWNERS);
+	__uint(max_entries, WITNESS_COUNTS);
 	__uint(map_flags, BPF_F_MMAPABLE);
 } counts SEC(".maps");
 
@@ -282,12 +282,12 @@ static __u32 card_of(__u64 allocator)
 
 static void card_bind(__u64 allocator)
 {
-	__u32 card = state.binding_card, process = bpf_get_current_pid_tgid() >> 32;
+	__u32 card = state.binding_card, task = (__u32)bpf_get_current_pid_tgid();
 
-	if (process != state.binding_process || card >= WITNESS_CARDS)
+	if (task != state.binding_task || card >= WITNESS_CARDS)
 		return;
 	state.card[card].allocator = allocator;
-	state.binding_process = 0;
+	state.binding_task = 0;
 }
 
 /* --- breakpoints --- */
@@ -315,20 +315,20 @@ int on_allocate(struct bpf_perf_event_data *ctx)
 	__u32 task = (__u32)bpf_get_current_pid_tgid();
 
 	add(&state.runs[WITNESS_ENTRY], 1);
-	if (state.binding_process)
+	if (state.binding_task)
 		card_bind(allocator);
 	call.card = card_of(allocator);
-	/* A call without options or pages fails by itself. */
-	if (call.card >= WITNESS_CARDS || !call.options || !call.pages)
-		return 0;
 	call.owner = owner_of_call(caller_of(&ctx->regs));
+	/* A call without options or pages fails by itself. Of a card that is not known, containers alone are counted. */
+	if ((call.card >= WITNESS_CARDS && call.owner < WITNESS_CONTAINERS) || !call.options || !call.pages)
+		return 0;
 	if (bpf_probe_read_kernel(&call.flags, sizeof(call.flags), (const void *)call.options) ||
 		bpf_map_update_elem(&calls, &task, &call, BPF_ANY))
 		add(&state.lost, 1);
 	return 0;
 }
 
-static void report_excess(const struct call *call, const struct witness_count *count, __u64 bytes)
+static void report_excess(const struct call *call, struct witness_count *count, __u64 bytes)
 {
 	__u64 used = count->given - count->back, task = bpf_get_current_pid_tgid();
 	struct witness_event *event;
@@ -341,11 +341,13 @@ static void report_excess(const struct call *call, const struct witness_count *c
 		return;
 	}
 	*event = (struct witness_event){ .used = used, .limit = count->limit, .bytes = bytes, .card = call->card };
+	event->time = bpf_ktime_get_ns();
 	event->owner = call->owner;
 	event->process = (__u32)(task >> 32);
 	event->task = (__u32)task;
 	bpf_get_current_comm(event->command, sizeof(event->command));
 	bpf_ringbuf_submit(event, 0);
+	count->limit = 2 * used;
 }
 
 static void call_settle(const struct call *call)
@@ -365,7 +367,8 @@ static void call_settle(const struct call *call)
 	}
 	array.run.card = call->card;
 	array.run.owner = call->owner;
-	bytes = array_set(&array);
+	/* Nobody sees its pages go back. */
+	bytes = call->card < WITNESS_CARDS ? array_set(&array) : array.count * array.bytes;
 	if (!count)
 		return;
 	add(&count->given, bytes);

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * cgpu-witness BYTES…: loads the program that counts the pages of cards (witness.bpf.c), one size for each card, and obeys
- * lines of its input until that ends. Each has a line for an answer, `ok`, what was asked for, or `error: …`; that to `show`
- * ends with a line `end`. Between them come lines that begin with `excess` and `processors`.
+ * lines of its input until that ends. First it says `processors watched=N online=N`, or `refused WORD TEXT` and ends. Each line
+ * has a line for an answer, `ok` or `error: …`; that to `show` ends with a line `end`. Between them come lines that begin with
+ * `excess` and `processors`.
  *
- *   code ADDRESS BYTES                       code of the kernel, in hexadecimal digits
- *   attach ENTRY FREE BEGIN END RETURN…      begin to count; BEGIN to END is the code that takes UVM's chunks
- *   bind CARD PROCESS                        forget the card's pages; the process's next one is of the card, which has started
- *   watch OWNER CGROUP · unwatch CGROUP      whose pages are a cgroup's and of those below; by its id
+ *   bind CARD TASK                           forget the card's pages; the thread's next one is of the card, which has started
+ *   watch OWNER CGROUP                       whose pages are a cgroup's and of those below; by its id
+ *   unwatch CGROUP
  *   worker PLACE TASK · act PLACE OWNER      a thread that takes pages for others; for whom it does now, 0: for itself
- *   limit CARD OWNER BYTES                   say when it has more; 0: never
+ *   limit CARD OWNER BYTES                   say when it gets so much more than it has; 0: never. CARD 32: of unknown cards
  *   show                                     what owners have
  */
 #include <errno.h>
@@ -30,6 +30,7 @@
 #include <bpf/libbpf.h>
 
 #include "breakpoints.h"
+#include "places.h"
 
 #define LINE_BYTES 4096
 #define AGAIN_MS 1000 /* until registers that others have are tried again */
@@ -50,7 +51,6 @@ static union witness_frame *owners;
 static struct witness_count *counts;
 static struct ring_buffer *events;
 static struct breakpoints_state placed;
-static bool attached;
 
 /* --- capabilities --- */
 
@@ -118,11 +118,17 @@ static void *map_share(const char *name, size_t bytes)
 static int on_event(void *ctx, void *data, size_t size)
 {
 	const struct witness_event *event = data;
+	char command[sizeof(event->command) + 1] = "";
+	unsigned int i;
 
 	(void)ctx;
 	(void)size;
-	say("excess card=%u owner=%u used=%llu limit=%llu bytes=%llu process=%u task=%u command=%.16s", event->card,
-		event->owner, event->used, event->limit, event->bytes, event->process, event->task, event->command);
+	/* The process has chosen it. */
+	for (i = 0; i < sizeof(event->command) && event->command[i]; i++)
+		command[i] = event->command[i] > ' ' && event->command[i] <= '~' ? event->command[i] : '?';
+	say("excess card=%u owner=%u used=%llu limit=%llu bytes=%llu ns=%llu process=%u task=%u command=%s",
+		event->card, event->owner, event->used, event->limit, event->bytes, event->time, event->process,
+		event->task, command);
 	return 0;
 }
 
@@ -146,7 +152,7 @@ static int map_cards(unsigned int count, char **sizes)
 	if (bpf_map__set_max_entries(map, first) || bpf_object__load(object))
 		return -errno;
 	state = map_share(".bss", sizeof(*state));
-	counts = map_share("counts", sizeof(*counts) * WITNESS_CARDS * WITNESS_OWNERS);
+	counts = map_share("counts", sizeof(*counts) * WITNESS_COUNTS);
 	owners = map_share("owners", sizeof(*owners) * first);
 	if (!state || !counts || !owners)
 		return -ENOMEM;
@@ -196,32 +202,21 @@ static int map_change(const char *name, const void *key, const void *value)
 	return err;
 }
 
-static void order_code(const uint64_t *number, unsigned int count)
+/* Code of the driver; NULL where it cannot be read. */
+static uint8_t *copy_code(const struct span *span)
 {
 	struct bpf_test_run_opts options = { .sz = sizeof(options) };
-	static const unsigned char *code;
-	uint64_t i;
+	uint8_t *code = map_share("code", WITNESS_CODE_BYTES);
 	int err;
 
-	(void)count;
-	code = code ? code : map_share("code", WITNESS_CODE_BYTES);
-	if (!code || number[1] > WITNESS_CODE_BYTES) {
-		answer(-EINVAL);
-		return;
-	}
-	state->code_address = number[0];
-	state->code_bytes = (uint32_t)number[1];
+	if (!code || span->end - span->begin > WITNESS_CODE_BYTES)
+		return NULL;
+	state->code_address = span->begin;
+	state->code_bytes = (uint32_t)(span->end - span->begin);
 	privilege_raise();
-	err = bpf_prog_test_run_opts(program_fd("read_code"), &options) ? -errno : 0;
+	err = bpf_prog_test_run_opts(program_fd("read_code"), &options);
 	privilege_lower();
-	if (err || options.retval) {
-		answer(err ? err : -EFAULT);
-		return;
-	}
-	fputs("code ", stdout);
-	for (i = 0; i < number[1]; i++)
-		printf("%02x", code[i]);
-	say("%s", "");
+	return err || options.retval ? NULL : code;
 }
 
 static void say_processors(void)
@@ -237,28 +232,6 @@ static void place(void)
 	privilege_raise();
 	breakpoints_place(&placed);
 	privilege_lower();
-}
-
-/* The entry is placed last: no call may be seen without its end. */
-static void order_attach(const uint64_t *number, unsigned int count)
-{
-	struct breakpoint wanted[NUMBERS_MAX] = { { number[1], WITNESS_FREEING, program_fd("on_free") } };
-	unsigned int i, used = 1;
-	int err;
-
-	for (i = 4; i < count; i++)
-		wanted[used++] = (struct breakpoint){ number[i], WITNESS_RETURN, program_fd("on_return") };
-	wanted[used++] = (struct breakpoint){ number[0], WITNESS_ENTRY, program_fd("on_allocate") };
-	state->chunks_begin = number[2];
-	state->chunks_end = number[3];
-	err = attached ? -EBUSY : breakpoints_init(wanted, used);
-	if (err) {
-		answer(err);
-		return;
-	}
-	attached = true;
-	place();
-	say_processors();
 }
 
 static void card_forget(unsigned int number)
@@ -282,7 +255,7 @@ static void order_bind(const uint64_t *number, unsigned int count)
 	}
 	card_forget((unsigned int)number[0]);
 	state->binding_card = (uint32_t)number[0];
-	__atomic_store_n(&state->binding_process, (uint32_t)number[1], __ATOMIC_RELEASE);
+	__atomic_store_n(&state->binding_task, (uint32_t)number[1], __ATOMIC_RELEASE);
 	answer(0);
 }
 
@@ -319,13 +292,17 @@ static void order_act(const uint64_t *number, unsigned int count)
 	answer(fits ? 0 : -EINVAL);
 }
 
+/* What an owner of this number has left behind is not the next one's. */
 static void order_limit(const uint64_t *number, unsigned int count)
 {
-	const bool fits = number[0] < WITNESS_CARDS && number[1] < WITNESS_OWNERS;
+	const bool fits = number[0] <= WITNESS_CARDS && number[1] < WITNESS_OWNERS;
+	struct witness_count *each;
 
 	(void)count;
-	if (fits)
-		counts[number[0] * WITNESS_OWNERS + number[1]].limit = number[2];
+	if (fits) {
+		each = &counts[number[0] * WITNESS_OWNERS + number[1]];
+		each->limit = number[2] ? each->given - each->back + number[2] : 0;
+	}
 	answer(fits ? 0 : -EINVAL);
 }
 
@@ -335,7 +312,7 @@ static uint64_t missed(void)
 	uint64_t sum = 0, hits;
 	unsigned int i;
 
-	for (i = 0; attached && i < WITNESS_PLACES; i++) {
+	for (i = 0; i < WITNESS_PLACES; i++) {
 		hits = breakpoints_hits((enum witness_place)i);
 		sum += hits > state->runs[i] ? hits - state->runs[i] : 0;
 	}
@@ -366,8 +343,6 @@ static const struct order {
 	unsigned int least, most; /* numbers behind it */
 	void (*obey)(const uint64_t *number, unsigned int count);
 } orders[] = {
-	{ "code", 2, 2, order_code },
-	{ "attach", 5, 6, order_attach },
 	{ "bind", 2, 2, order_bind },
 	{ "watch", 2, 2, order_watch },
 	{ "unwatch", 1, 1, order_unwatch },
@@ -438,7 +413,7 @@ static void look_after_processors(bool changed)
 	const struct breakpoints_state before = placed;
 	int64_t now = clock_ms();
 
-	if (!attached || (!changed && now - looked < (placed.watched == placed.online ? CHECK_MS : AGAIN_MS)))
+	if (!changed && now - looked < (placed.watched == placed.online ? CHECK_MS : AGAIN_MS))
 		return;
 	looked = now;
 	place();
@@ -485,23 +460,99 @@ static void serve(void)
 	}
 }
 
+/* Find the functions while CAP_SYSLOG is there: without it the kernel shows no addresses. */
+static int find_symbols(struct symbols *symbols, struct obstacle *obstacle)
+{
+	FILE *table = fopen("/proc/kallsyms", "re");
+	int err;
+
+	if (!table) {
+		*obstacle = (struct obstacle){ "addresses", "/proc/kallsyms cannot be opened" };
+		return -1;
+	}
+	err = symbols_read(table, symbols, obstacle);
+	fclose(table);
+	return err;
+}
+
+/* Why the kernel does not take the program. */
+static void explain_load(int err, struct obstacle *obstacle)
+{
+	char lockdown[128] = "";
+	FILE *file = fopen("/sys/kernel/security/lockdown", "re");
+
+	if (file && !fgets(lockdown, sizeof(lockdown), file))
+		lockdown[0] = 0;
+	if (file)
+		fclose(file);
+	obstacle->word = strstr(lockdown, "[confidentiality]") ? "lockdown" : err == -ENOSYS ? "bpf" : "kernel";
+	snprintf(obstacle->text, sizeof(obstacle->text),
+		"the kernel does not load the program: %s; it takes Linux 5.17, BPF with type information, and lockdown below "
+		"confidentiality",
+		strerror(-err));
+}
+
+/* The entry is placed last: no call may be seen without its end. */
+static int begin(const struct symbols *symbols, struct obstacle *obstacle)
+{
+	struct breakpoint wanted[BREAKPOINTS_MAX] = { { symbols->free.begin, WITNESS_FREEING, program_fd("on_free") } };
+	unsigned int i, used = 1;
+	struct returns returns;
+	uint8_t *code = copy_code(&symbols->allocate);
+	int err;
+
+	if (!code) {
+		*obstacle = (struct obstacle){ "code", "the code of pmaAllocatePages cannot be read" };
+		return -1;
+	}
+	if (returns_find(code, symbols, &returns, obstacle))
+		return -1;
+	for (i = 0; i < returns.count; i++)
+		wanted[used++] = (struct breakpoint){ returns.address[i], WITNESS_RETURN, program_fd("on_return") };
+	wanted[used++] = (struct breakpoint){ symbols->allocate.begin, WITNESS_ENTRY, program_fd("on_allocate") };
+	state->chunks_begin = symbols->chunks.begin;
+	state->chunks_end = symbols->chunks.end;
+	err = breakpoints_init(wanted, used);
+	if (!err)
+		place();
+	if (!err && placed.watched)
+		return 0;
+	obstacle->word = "registers";
+	snprintf(obstacle->text, sizeof(obstacle->text), "no processor has breakpoints for it: %s",
+		strerror(-(err ? err : placed.error)));
+	return -1;
+}
+
+static int start(unsigned int count, char **sizes, struct obstacle *obstacle)
+{
+	struct symbols symbols;
+	int err;
+
+	if (find_symbols(&symbols, obstacle))
+		return -1;
+	err = privileges_keep();
+	if (!err)
+		err = load(count, sizes);
+	privilege_lower();
+	if (!err)
+		return begin(&symbols, obstacle);
+	explain_load(err, obstacle);
+	return -1;
+}
+
 int main(int argc, char **argv)
 {
-	int err;
+	struct obstacle obstacle = { 0 };
 
 	if (argc < 2 || argc - 1 > (int)WITNESS_CARDS) {
 		fprintf(stderr, "usage: cgpu-witness BYTES..., the size of each card\n");
 		return 2;
 	}
-	err = privileges_keep();
-	if (err == 0)
-		err = load((unsigned int)(argc - 1), argv + 1);
-	privilege_lower();
-	if (err) {
-		fprintf(stderr, "cgpu-witness: the program is not loaded: %s\n", strerror(-err));
+	if (start((unsigned int)(argc - 1), argv + 1, &obstacle)) {
+		say("refused %s %s", obstacle.word, obstacle.text);
 		return 1;
 	}
-	say("loaded");
+	say_processors();
 	serve();
 	return 0;
 }

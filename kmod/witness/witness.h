@@ -7,6 +7,7 @@
 #define WITNESS_FRAME_SHIFT 21
 #define WITNESS_GRANULES (1u << (WITNESS_FRAME_SHIFT - WITNESS_GRANULE_SHIFT))
 #define WITNESS_CARDS 32u
+#define WITNESS_COUNTS ((WITNESS_CARDS + 1) * WITNESS_OWNERS) /* the last row: of cards whose allocator is not known */
 #define WITNESS_CALLS 16384u /* tasks that can be in the allocator at once */
 #define WITNESS_WORKERS 256u /* threads that make calls for containers */
 #define WITNESS_LEVELS 16 /* of cgroups, within which those of containers lie */
@@ -39,13 +40,13 @@ struct witness_card {
 /* All of a card's owner. */
 struct witness_count {
 	__u64 given, back; /* bytes, since the loader's start */
-	__u64 limit; /* bytes in use that end in an event; 0: none does */
+	__u64 limit; /* bytes in use that end in an event, after which it doubles; 0: none does */
 };
 
 struct witness_state {
 	struct witness_card card[WITNESS_CARDS];
 	__u64 chunks_begin, chunks_end; /* code that takes UVM's chunks */
-	__u32 binding_process, binding_card; /* the process whose next page names the card's allocator; 0: none */
+	__u32 binding_task, binding_card; /* the thread whose next page names the card's allocator; 0: none */
 	__u32 acting[WITNESS_WORKERS]; /* owner for whom a thread makes a call now; WITNESS_FREE: for itself */
 	__u64 runs[WITNESS_PLACES]; /* of the programs */
 	__u64 lost; /* calls whose pages are not counted */
@@ -57,6 +58,7 @@ struct witness_state {
 /* An owner has more than its limit. */
 struct witness_event {
 	__u64 used, limit, bytes; /* bytes: of this call */
+	__u64 time; /* CLOCK_MONOTONIC */
 	__u32 card, owner, process, task;
 	char command[16];
 };

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
-from cgpu.kmod.daemon.witness.places import Places, find_places, read_symbols
 from tests.integration.commands import hold_lock
 from tests.vm.harness.machine import Machine
 from tests.vm.harness.process import Process
@@ -18,11 +17,8 @@ from tests.vm.nvidia.driver import CARD_BYTES
 
 SECONDS = 60.0
 CHUNKS, CONTAINERS = 2, 3  # numbers of owners (witness.h)
-# Symbols of the driver's module. A probe that became a jump has changed the code that is read here.
-SYMBOLS = """
-echo 0 >/proc/sys/debug/kprobes-optimization
-grep -E '\\[nvidia\\]$|__x86_return_thunk$' /proc/kallsyms
-"""
+# A probe that became a jump, as of the tests' own module, has changed the code of the functions.
+KEEP_CODE = "echo 0 >/proc/sys/debug/kprobes-optimization"
 CGROUP = """
 mkdir -p "/sys/fs/cgroup/$1"
 stat -c %i "/sys/fs/cgroup/$1"
@@ -32,8 +28,6 @@ echo $$ >"/sys/fs/cgroup/$1/cgroup.procs"
 shift
 exec "$@"
 """
-ENTRY = bytes.fromhex("f30f1efa")  # endbr64, by which functions begin
-PROBED = b"\xcc" + ENTRY[1:]  # the same with a kprobe, such as the tests' own module has
 NUMBER = re.compile(r"(\w+)=(-?\d+)")
 
 
@@ -61,14 +55,6 @@ class GuestWitness:
         assert done, (line, self.process.finished().text)
         assert refused or "error" not in answer, (line, answer)
         return answer
-
-    def read_code(self, address: int, size: int) -> bytes:
-        code = bytes.fromhex(self.ask(f"code {address:#x} {size}").split()[1])
-        return code.replace(PROBED, ENTRY, 1)
-
-    def find_places(self) -> Places:
-        symbols = read_symbols(self.machine.shell(SYMBOLS, timeout=SECONDS).stdout.splitlines())
-        return find_places(symbols, self.read_code)
 
     def bind(self) -> None:
         """Have it know the card, by a page that a program of ours takes."""
@@ -124,13 +110,18 @@ class GuestWitness:
         return self.show().get(self.owners[cgroup], 0)
 
 
-def begin_witness(machine: Machine, *, bind: bool = True, only: str = "all") -> GuestWitness:
-    """Start it, with all capabilities or only these, and have it count."""
+def start_witness(machine: Machine, answer: str, *, only: str = "all") -> Process:
+    """Start it, with all capabilities or only these, and wait for what it says first."""
+    machine.shell(KEEP_CODE)
     bounds = ["setpriv", f"--bounding-set=-all,+{only}", "--inh-caps=-all"]
     process = machine.start([*bounds, machine.seen(build_witness()), str(CARD_BYTES)], input=None)
-    process.await_output("loaded", timeout=SECONDS)
-    made = GuestWitness(machine, process)
-    made.ask(made.find_places().order())
+    process.await_output(answer, timeout=SECONDS)
+    return process
+
+
+def begin_witness(machine: Machine, *, bind: bool = True) -> GuestWitness:
+    """Have it count."""
+    made = GuestWitness(machine, start_witness(machine, "processors "))
     if bind:
         made.bind()
     return made
