@@ -45,6 +45,7 @@ DEFAULTS: dict[str, Value] = {
     "page_margin": 16777216,
     "drift_tolerance": 536870912,
     "drift_reaction": "report",
+    "on_gain": "auto",
     "workers": 0,
     "show_slices": "root",
     "hook_timeout": 10,
@@ -92,6 +93,7 @@ class Keys:
     page_margin: int
     drift_tolerance: int
     drift_reaction: str
+    on_gain: str
     workers: int
     show_slices: str
     hook_timeout: int

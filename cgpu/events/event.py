@@ -20,6 +20,7 @@ KINDS: Final = {
     "started": "a container has a slice of a GPU",
     "refused": "a container was refused its slice",
     "ended": "a slice has ended",
+    "gained": "a container took memory of a GPU past the engine",
     "stranded": "a container runs on without its GPU",
     "lost": "the driver has lost a GPU",
     "back": "the driver answers for a lost GPU again",

@@ -71,6 +71,7 @@ class Container:
     pid: int
     slot: int
     generation: int
+    passthrough: int = 0  # bit n: it has GPU n whole
 
     @property
     def key(self) -> tuple[int, int]:
@@ -226,6 +227,14 @@ class Engine:
         """Kill a container's process. Raises OSError."""
         _checked(self._lib.cgpud_end_process(pid, container.cgroup.encode()))
 
+    def take_page(self, gpu: int) -> None:
+        """Have this thread take a page of a card, and give it back. Raises OSError."""
+        _checked(self._lib.cgpud_take_page(self._handle, gpu))
+
+    def say_witness(self, word: str) -> None:
+        """Say in the tree what has become of the witness of pages."""
+        self._lib.cgpu_witness_set(self._core, word.encode())
+
     def kick(self) -> None:
         """Say that registrations may have changed."""
         self._lib.cgpud_kick(self._handle)
@@ -337,4 +346,5 @@ def can_take_up(state_fd: int) -> bool:
 
 
 def _container(info: CContainer) -> Container:
-    return Container(info.id.decode(), info.cgroup.decode(), info.pid, info.slot, info.generation)
+    names = (info.id.decode(), info.cgroup.decode())
+    return Container(*names, info.pid, info.slot, info.generation, info.passthrough)

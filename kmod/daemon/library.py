@@ -104,6 +104,8 @@ class CContainer(ctypes.Structure):
         ("pid", c_int32),
         ("slot", c_uint32),
         ("generation", c_uint64),
+        ("passthrough", c_uint32),
+        ("spare", c_uint32),
     )
 
 
@@ -158,6 +160,7 @@ def load_library() -> ctypes.CDLL:
         "cgpud_serves": (c_int, [c_void_p, c_uint64]),
         "cgpud_filtered": (c_int, [c_void_p, c_int32, c_uint32, c_uint64]),
         "cgpud_end_process": (c_int, [c_int32, c_char_p]),
+        "cgpud_take_page": (c_int, [c_void_p, c_uint32]),
         "cgpud_close": (c_int, [c_void_p]),
         "cgpud_pause": (c_uint32, [c_void_p, c_uint32]),
         "cgpud_resume": (c_int, [c_void_p]),
@@ -167,6 +170,7 @@ def load_library() -> ctypes.CDLL:
         "cgpu_container_find": (c_int, [c_void_p, c_char_p, POINTER(CContainer)]),
         "cgpu_container_next": (c_int, [c_void_p, c_uint32, POINTER(CContainer)]),
         "cgpu_reservation_next": (c_int, [c_void_p, POINTER(c_uint32), POINTER(CReservation)]),
+        "cgpu_witness_set": (None, [c_void_p, c_char_p]),
         "cgpu_container_remove": (c_int, [c_void_p, c_uint32, c_uint64]),
         "cgpu_tree_lookup": (c_int, [c_void_p, c_char_p, POINTER(Node)]),
         "cgpu_tree_name": (c_int, [c_void_p, POINTER(Node), c_uint32, c_char_p, c_size_t]),

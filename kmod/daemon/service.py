@@ -32,6 +32,7 @@ from cgpu.kmod.daemon.upgrade import in_place
 from cgpu.kmod.daemon.upgrade.real_time import give_real_time_back
 from cgpu.kmod.daemon.upgrade.upgrades import Upgrades
 from cgpu.kmod.daemon.watch import Watch
+from cgpu.kmod.daemon.witness.witness import Witness
 from cgpu.process_identity import living_start_time
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 TICK_S = 1.0
+WITNESS_S = 10.0  # until the driver's pages are watched, before the first container may start
 # Descriptors that a program leaves to the next one in the same process, besides those that are stored.
 SOCKETS = ("seccomp", "control")
 COVERED = "tree"
@@ -80,6 +82,7 @@ class Service:
             self._signals()
             self._config = self._load()
             self._open_engine()
+            self._witness.start(WITNESS_S if self._idle else 0)
             self._open_tree()
             self._engine.start()
             if self._before is not None:
@@ -158,6 +161,9 @@ class Service:
         self._listeners = Listeners(self._engine, self._notify, lambda: self._config.shared_node)
         self._cleanup.callback(self._listeners.filters.await_inspections)
         self._listeners.restore_all(self._stored.take_rest())
+        simulated = self._arguments.simulate is not None
+        self._witness = Witness(self._engine, lambda: self._config, self._lines.record, simulated=simulated)
+        self._cleanup.callback(self._witness.close)
         self._watch = Watch(self._engine, self._listeners, self._notify, self._places)
 
     def _on_gone(self, serial: int) -> None:
@@ -175,7 +181,9 @@ class Service:
         check_module()
         self._tree_path = self._config.tree or paths.TREE_DAEMON
         covered = self._left[COVERED]
-        self._tree = TreeMount(TreeFs(self._engine), self._tree_path, str(self._places.next_tree))
+        self._tree = TreeMount(
+            TreeFs(self._engine, self._witness.registered), self._tree_path, str(self._places.next_tree)
+        )
         self._cleanup.callback(self._tree.stop)
         self._tree.start()
         self._tree.appear(covers=covered >= 0)
@@ -255,6 +263,7 @@ class Service:
         self._config = config
         # Last, as for all that a refused configuration says: it has no effect.
         daemon_log.follow(config)
+        self._witness.configure()
         log.info("configuration reloaded")
 
     def _on_reload(self, _: dict[str, Any]) -> dict[str, Any]:

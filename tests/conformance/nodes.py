@@ -120,7 +120,7 @@ def values(engine: str, major: str, gone: tuple[str, ...]) -> list[Case]:
         case(
             "facts",
             "Root and cards tell what they are.",
-            read("engine", {"match": engine + r" \S+( pages=counted)?( driver=(provisional|row))?\n"}),
+            read("engine", {"match": engine + r" \S+( (pages|witness|driver)=[a-z]+)*\n"}),
             [read(node, {"match": text}) for node, text in ROOT_FACTS],
             [read(node, major + "\n") for node in ("major", "0/major", "1/major")],
             [read(f"{gpu}/{node}", text) for gpu in (0, 1) for node, text in CARD_FACTS],

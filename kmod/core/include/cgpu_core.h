@@ -94,6 +94,8 @@ struct cgpu_core {
 	void *ctx;
 	const struct nv_abi *abi; /* layout of the driver that is loaded */
 	u32 abi_source; /* enum cgpu_abi_source */
+	char witness
+		[16]; /* what has become of the engine's witness of pages, a word for the tree; empty: it has none */
 };
 
 /* --- life of the state --- */
@@ -189,6 +191,9 @@ int cgpu_gpu_set_lost(struct cgpu_core *core, u32 gpu, u32 lost);
 /* Bytes that clients of removed containers still hold there. They are promised to nobody. */
 u64 cgpu_gpu_orphaned(struct cgpu_core *core, u32 gpu);
 
+/* What has become of the witness of pages. */
+void cgpu_witness_set(struct cgpu_core *core, const char *word);
+
 /* --- containers --- */
 
 struct cgpu_container_info {
@@ -197,6 +202,8 @@ struct cgpu_container_info {
 	s32 pid; /* init process in the host's pid namespace */
 	u32 slot;
 	u64 generation; /* differs for every registration, also of the same id and slot */
+	u32 passthrough; /* bit n: it has GPU n of the tree whole */
+	u32 spare;
 };
 /* Why a line for inst_ctl was refused: one line for the user, or nothing where no more than the errno is known. */
 struct cgpu_refusal {

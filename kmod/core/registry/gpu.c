@@ -165,6 +165,8 @@ static void info_fill(const struct cgpu_state *state, u32 slot, struct cgpu_cont
 	info->pid = container->pid;
 	info->slot = slot;
 	info->generation = container->generation;
+	info->passthrough = container->passthrough;
+	info->spare = 0;
 }
 
 int cgpu_container_find(struct cgpu_core *core, const char *id, struct cgpu_container_info *info)

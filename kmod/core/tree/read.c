@@ -28,9 +28,24 @@ static int engine_text(struct cgpu_core *core, struct core_text *out)
 	core_text_string(out, settings->version);
 	if (core_pages_counted(core))
 		core_text_string(out, " pages=counted");
+	if (core->witness[0]) {
+		core_text_string(out, " witness=");
+		core_text_string(out, core->witness);
+	}
 	if (core->abi_source != CGPU_ABI_TABLE)
 		core_text_string(out, core->abi_source == CGPU_ABI_ROW ? " driver=row" : " driver=provisional");
 	return line_string(out, settings->enforce ? "" : " enforce=off");
+}
+
+void cgpu_witness_set(struct cgpu_core *core, const char *word)
+{
+	size_t i;
+
+	core_lock(core);
+	for (i = 0; word[i] && i + 1 < sizeof(core->witness); i++)
+		core->witness[i] = word[i];
+	core->witness[i] = 0;
+	core_unlock(core);
 }
 
 static int owner_text(const struct core_container *container, struct core_text *out)

@@ -89,6 +89,8 @@ int cgpud_serves(struct cgpud *d, u64 serial);
  * restart.
  */
 int cgpud_filtered(struct cgpud *d, s32 pid, u32 slot, u64 generation);
+/* Have this thread take a page of a GPU, and give it back: the witness learns so which allocator is the card's. */
+int cgpud_take_page(struct cgpud *d, u32 gpu);
 /* Kill a process of a container's cgroup. -ESRCH: none has this number. */
 int cgpud_end_process(s32 pid, const char *cgroup);
 /* Stop threads; calls in flight are finished. The state stays in its memory file. -EBUSY: containers keep

@@ -10,6 +10,8 @@
 #include "rm.h"
 
 #define HANDLE_BASE 0xc9d00000u
+#define HANDLE_PAGE (HANDLE_BASE + 2 * CGPU_MAX_GPUS)
+#define PAGE_OF_CARD 65536u
 
 static int ask_version(struct driver *driver)
 {
@@ -344,6 +346,28 @@ static void drop(struct driver *driver, u32 handle)
 	put32(top, l->hRoot, driver->client);
 	put32(top, l->hObjectOld, handle);
 	rm_call(driver->fd, NV_ESC_RM_FREE, top, l->bytes);
+}
+
+int driver_take_page(struct driver *driver, u32 gpu)
+{
+	const struct nv_layout_NV_MEMORY_ALLOCATION_PARAMS *l = &driver->abi->NV_MEMORY_ALLOCATION_PARAMS;
+	u32 handle = HANDLE_PAGE;
+	u8 params[256] = { 0 };
+	int r;
+
+	if (gpu >= driver->gpus || driver->gpu[gpu].away || l->bytes > sizeof(params))
+		return -ENXIO;
+	put32(params, l->owner, HANDLE_PAGE);
+	put32(params, l->type, NVOS32_TYPE_IMAGE);
+	put32(params, l->attr, NVOS32_ATTR_LOCATION_VIDMEM);
+	put64(params, l->size, PAGE_OF_CARD);
+	pthread_mutex_lock(&driver->lock);
+	r = rm_alloc(driver->fd, driver->abi, driver->client, HANDLE_BASE + 2 * gpu, &handle, NV01_MEMORY_LOCAL_USER,
+		params, l->bytes);
+	if (r == NV_OK)
+		drop(driver, handle);
+	pthread_mutex_unlock(&driver->lock);
+	return r > 0 ? -EIO : r;
 }
 
 static int probe(struct driver *driver, u32 client, u32 object)

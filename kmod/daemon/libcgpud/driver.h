@@ -44,6 +44,8 @@ int driver_gpu_mig(struct driver *driver, u32 gpu, u32 *mig);
 int driver_process_bytes(struct driver *driver, u32 gpu, s32 tgid, u64 *used);
 /* The processes that use a GPU, of all that this daemon's pid namespace shows. Returns how many, or a negative errno. */
 int driver_gpu_processes(struct driver *driver, u32 gpu, s32 *tgid, u32 most);
+/* Take a page of a GPU in this thread, and give it back. 0 or a negative errno. */
+int driver_take_page(struct driver *driver, u32 gpu);
 /* 1 when the driver surely no longer knows the client, else 0. */
 int driver_client_gone(struct driver *driver, u32 client);
 /* 1 when the driver knows the client, and surely no such object of it. */

@@ -19,6 +19,11 @@ int cgpud_filtered(struct cgpud *d, s32 pid, u32 slot, u64 generation)
 	return look_filters(&asker, pid, info.cgroup);
 }
 
+int cgpud_take_page(struct cgpud *d, u32 gpu)
+{
+	return driver_take_page(&d->driver, gpu);
+}
+
 int cgpud_end_process(s32 pid, const char *cgroup)
 {
 	int handle = process_open(pid, 0), r = -ESRCH;

@@ -21,6 +21,8 @@ from cgpu.kmod.daemon.tree.connection import connections
 from cgpu.kmod.daemon.tree.fuse import mfusepy
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from cgpu.kmod.daemon.engine import Engine
     from cgpu.kmod.daemon.library import Node
 
@@ -66,9 +68,10 @@ class TreeFs(mfusepy.Operations):  # type: ignore[misc]
 
     use_ns = True
 
-    def __init__(self, engine: Engine) -> None:
-        """Serve an engine's tree."""
+    def __init__(self, engine: Engine, registered: Callable[[], None]) -> None:
+        """Serve an engine's tree. registered: is called before the writer of a registration goes on."""
         self._engine = engine
+        self._registered = registered
         self._lock = threading.Lock()
         self._open: dict[int, OpenFile] = {}
         self._listed: dict[int, float] = {}  # since when each directory is
@@ -187,6 +190,8 @@ class TreeFs(mfusepy.Operations):  # type: ignore[misc]
             raise
         opened.text = None
         self._engine.kick()
+        if path == CONTROL:
+            self._registered()
         return len(data)
 
     def truncate(self, path: str, length: int, fh: Any = None) -> int:

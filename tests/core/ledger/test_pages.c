@@ -60,6 +60,9 @@ static struct bench *counting(struct caller *caller)
 TEST_ON(pages_are_what_a_slice_has, counting(&caller))
 {
 	CHECK(bench_is(bench, "engine", "cgpud 0.1.0 pages=counted\n"));
+	cgpu_witness_set(&bench->core, "a-word-longer-than-there-is-room-for");
+	CHECK(bench_is(bench, "engine", "cgpud 0.1.0 pages=counted witness=a-word-longer-t\n"));
+	cgpu_witness_set(&bench->core, "");
 	CHECK_EQ(take(bench, &caller, 1, 5 * MIB), NV_OK);
 	counted.bytes = 8 * MIB;
 	CHECK(bench_is(bench, "0/a/meminfo", "Free: 6328156160\nPID: 100 Mem: 5242880\n"));

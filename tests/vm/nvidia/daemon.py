@@ -59,12 +59,13 @@ class GuestDaemon:
     """One cgpud. Containers are processes with a cgroup and a seccomp listener, without any runtime."""
 
     machine: Machine
+    config: str = "{}\n"
     numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
     processes: list[Process] = field(default_factory=list)
 
     def start(self) -> None:
         """Start it. Under CGPU_TEST_ENFORCE=off it enforces nothing."""
-        config = "enforce: false\n" if os.environ.get(ENFORCE) == "off" else "{}\n"
+        config = "enforce: false\n" if os.environ.get(ENFORCE) == "off" else self.config
         command = ["/bin/busybox", "sh", "-euc", START, "sh", str(CGPUD)]
         self.machine.run(command, input=config, timeout=START_SECONDS)
 
