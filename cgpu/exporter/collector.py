@@ -2,7 +2,7 @@
 """
 Reads the tree at each scrape, and says it in metrics.
 
-One read tells of a GPU with all its slices, so a scrape makes one for each GPU, and one more, of entries that
+One read tells of a GPU with all its slices, so a scrape makes one for each GPU, and two more, of entries that
 stay open. A read holds the engine's lock for as long as the core writes some hundred words; nothing of a
 scrape waits meanwhile.
 """
@@ -17,6 +17,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import TypeVar
 
+from cgpu.client import witness
 from cgpu.client.limits import Member, shares
 from cgpu.client.open_entries import OpenEntries
 from cgpu.client.policies import UNKNOWN, Policy
@@ -57,7 +58,7 @@ class TreeCollector:
         self._facts: dict[str, tuple[str, str]] = {}  # UUID to model and device
         self._entries = OpenEntries()
         self._life: object = None  # of the engine that this is of:
-        self._engine: tuple[str, list[str]] = ("", [])
+        self._indexes: list[str] = []
         self._policies: Mapping[int, Policy] = {}
         self._lock = threading.Lock()
 
@@ -71,7 +72,9 @@ class TreeCollector:
 
     def _collected(self, tree: Tree) -> list[Family]:
         engine = parse_engine(self._entries.read(tree, "stat"))
-        info, indexes = self._of_engine(tree, engine.upgrades)
+        # What it says of its witness changes.
+        info = self._entries.read(tree, "engine")
+        indexes = self._of_engine(tree, info, engine.upgrades)
         gpus = self._gpus(tree, indexes)
         infos = [("", _engine_labels(info), 1.0)]
         found = [
@@ -82,15 +85,15 @@ class TreeCollector:
         ]
         return found + self._of_gpus(tree, gpus) + self._of_slices(gpus)
 
-    def _of_engine(self, tree: Tree, upgrades: int) -> tuple[str, list[str]]:
-        """Return what the entry `engine` says, and the indexes of the GPUs, in order; read the policies."""
+    def _of_engine(self, tree: Tree, info: str, upgrades: int) -> list[str]:
+        """Return the indexes of the GPUs, in order; read the policies."""
         life = (self._entries.generation, upgrades)
         if life != self._life:
             self._policies = tree.policies()
-            self._engine = tree.read("engine"), sorted(filter(is_index, tree.names()), key=int)
+            self._indexes = sorted(filter(is_index, tree.names()), key=int)
             # For cgpud all are those of its start; the module's change while it is loaded.
-            self._life = None if self._engine[0].startswith(MODULE) else life
-        return self._engine
+            self._life = None if info.startswith(MODULE) else life
+        return self._indexes
 
     def _gpus(self, tree: Tree, indexes: Iterable[str]) -> dict[str, GpuStat]:
         """Return the GPUs by index. One that cannot be read, as it is gone, is left out."""
@@ -147,7 +150,9 @@ class TreeCollector:
 
 @lru_cache(maxsize=1)
 def _engine_labels(info: str) -> Labels:
-    return Labels(dict(zip(metrics.ENGINE_INFO_LABELS, info.split(" "), strict=False)))
+    words = info.split()
+    named = zip(metrics.ENGINE_INFO_LABELS, (*words[:2], witness.word_of(words)), strict=False)
+    return Labels({label: word for label, word in named if word})
 
 
 @lru_cache(maxsize=LABEL_SETS)

@@ -9,6 +9,7 @@ from pathlib import Path
 from cgpu import paths, process_identity
 from cgpu.client.scheduling import NOBODY, parse
 from cgpu.client.tree import DAEMON, MODULE
+from cgpu.client.witness import IGNORED, ON, meaning
 from cgpu.install.checks.finding import Finding, ok, problem, skipped, warning
 from cgpu.install.checks.software import STORE_KEPT
 from cgpu.install.node.facts import files
@@ -65,7 +66,7 @@ def pages(now: NodeReport) -> list[Finding]:
     """Whether the engine limits the pages that the driver gives out, or calls alone."""
     ours = now.node.ours
     if ours.engine != MODULE:
-        return skipped("pages", "only cgpu_km counts the driver's pages: calls alone are counted")
+        return _witness(ours.witness)
     if ours.counts_pages:
         return ok("pages", "the driver's pages are counted and limited")
     text = (
@@ -74,6 +75,16 @@ def pages(now: NodeReport) -> list[Finding]:
     if now.node.driver.loaded is not None and now.node.driver.kind != "open":
         return warning("pages", text, "load the driver's open flavour, if the cards are Turing or newer")
     return warning("pages", text, "cgpu config set count_pages true --apply")
+
+
+def _witness(word: str) -> list[Finding]:
+    if not word:
+        return skipped("pages", "only cgpu_km counts the driver's pages: calls alone are counted")
+    text, command = meaning(word)
+    if word == ON:
+        return ok("pages", text)
+    text = f"calls alone are counted: {text}"
+    return warning("pages", text, command) if command and word != IGNORED else skipped("pages", text)
 
 
 def driver(now: NodeReport) -> list[Finding]:

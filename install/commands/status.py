@@ -15,6 +15,7 @@ from cgpu import paths
 from cgpu.arguments import Parser
 from cgpu.client.scheduling import division, parse
 from cgpu.client.stat import parse_slice
+from cgpu.client.witness import meaning
 from cgpu.config import effective
 from cgpu.errors import CgpuError, one_line
 from cgpu.install.checks import engine, places, runtime, trouble
@@ -147,6 +148,7 @@ def document(now: NodeReport, ready: Readiness) -> dict[str, Any]:
             "version": ours.version,
             "enforces": ours.enforces if ours.engine is not None else None,
             "counts_pages": ours.counts_pages if ours.engine is not None else None,
+            "witness": ours.witness or None,
             "tree": ours.tree,
             "simulated": (now.status or {}).get("simulate"),
         },
@@ -189,7 +191,8 @@ def _engine(now: NodeReport) -> str:
         return "does not run"
     off = "" if ours.enforces else ", limits are not held"
     pages = "the driver's pages are counted" if ours.counts_pages else "calls alone are counted"
-    return f"{ours.engine} {ours.version} at {ours.tree}, {pages}{off}"
+    watched = f"; {meaning(ours.witness)[0]}" if ours.witness else ""
+    return f"{ours.engine} {ours.version} at {ours.tree}, {pages}{watched}{off}"
 
 
 def _driver(now: NodeReport) -> str:

@@ -93,6 +93,14 @@ def test_figures_are_the_trees(tree: FakeTree) -> None:
     assert values["opencgpu_container_refused_calls_total"][labels(**OF_PLAIN, reason="control")] == 5
 
 
+def test_the_witness_is_read_at_each_scrape(tree: FakeTree) -> None:
+    """What becomes of it while the engine runs is shown."""
+    made = collector(tree)
+    for words, more in (("", {}), (" witness=on", {"witness": "on"})):
+        (tree.path / "engine").write_text(f"cgpud 0.1.0{words}\n")
+        assert found(made)["opencgpu_engine_info"] == {labels(engine="cgpud", version="0.1.0", **more): 1}
+
+
 def test_high_priority_has_a_sample(tree: FakeTree) -> None:
     """A slice of high priority has one, and no other slice."""
     assert "opencgpu_slice_high_priority" not in found(collector(tree))

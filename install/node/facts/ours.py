@@ -10,6 +10,7 @@ from pathlib import Path
 
 from cgpu import __version__, paths, process_identity
 from cgpu.client.tree import DAEMON, MODULE, Tree
+from cgpu.client.witness import word_of
 from cgpu.errors import CgpuError
 from cgpu.install.node.facts import bounded, files
 from cgpu.install.node.facts.programs import Process
@@ -34,6 +35,8 @@ class Ours:
     version: str | None
     enforces: bool
     counts_pages: bool
+    witness: str
+    """What has become of cgpud's witness of pages; empty where it needs none."""
     provisional: bool
     """Whether it serves a driver by the layouts of an older one."""
     by_row: bool
@@ -60,6 +63,7 @@ def gather(root: Path, running: tuple[Process, ...]) -> Ours:
         version=words[1] if len(words) > 1 else None,
         enforces="enforce=off" not in words,
         counts_pages="pages=counted" in words,
+        witness=word_of(words),
         provisional="driver=provisional" in words,
         by_row="driver=row" in words,
         tree=tree,

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from cgpu import distribution
+from cgpu.client.witness import meaning
 from cgpu.config import effective
 from cgpu.config.effective import Effective
 from cgpu.install.checks import (
@@ -265,6 +266,17 @@ def test_engine_down(tmp_path: Path) -> None:
     other = node(tmp_path, ours={"engine": "cgpud", "version": "0.0.9", "enforces": False})
     assert only_verdict(engine.versions(replace(down, node=other))) == "warning"
     assert only_verdict(engine.enforcing(replace(down, node=other))) == "problem"
+
+
+@pytest.mark.parametrize(
+    ("word", "verdict"), [("", "skipped"), ("on", "ok"), ("incomplete", "warning"), ("symbols", "skipped")]
+)
+def test_the_witness(tmp_path: Path, word: str, verdict: str) -> None:
+    """What has become of the witness is said with its meaning; what nobody can change is no warning."""
+    report = replace(node_report(tmp_path), node=node(tmp_path, ours={"engine": "cgpud", "witness": word}))
+    (finding,) = engine.pages(report)
+    assert finding.verdict == verdict
+    assert meaning(word)[0] in finding.text
 
 
 def test_configuration_in_force(tmp_path: Path) -> None:
