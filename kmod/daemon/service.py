@@ -69,7 +69,7 @@ class Service:
         self._selector = selectors.DefaultSelector()
         self._stopping = False
         self._force = False
-        self.stuck = False  # the engine has threads that do not end
+        self.stuck = False  # the engine, or its witness, has threads that do not end
         self._idle = not handed  # no container counts on us: nothing has to stay behind
         self._before = before
         self._cleanup = contextlib.ExitStack()
@@ -163,7 +163,7 @@ class Service:
         self._listeners.restore_all(self._stored.take_rest())
         simulated = self._arguments.simulate is not None
         self._witness = Witness(self._engine, lambda: self._config, self._lines.record, simulated=simulated)
-        self._cleanup.callback(self._witness.close)
+        self._cleanup.callback(self._close_witness)
         self._watch = Watch(self._engine, self._listeners, self._notify, self._places)
 
     def _on_gone(self, serial: int) -> None:
@@ -171,7 +171,10 @@ class Service:
 
     def _close_engine(self) -> None:
         self._idle = not self._engine.is_in_use()
-        self.stuck = not self._engine.close()
+        self.stuck = self.stuck or not self._engine.close()
+
+    def _close_witness(self) -> None:
+        self.stuck = not self._witness.close()
 
     def _end_simulator(self) -> None:
         if self._idle and self._arguments.simulate is not None:

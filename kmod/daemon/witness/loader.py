@@ -150,6 +150,8 @@ class Loader:
         """Have it do something. Raises LoaderError."""
         answer = self._ask(line, lines=1)[0]
         if answer != "ok":
+            # Whoever is not watched then would count as watched.
+            self._process.kill()
             raise LoaderError(f"{PROGRAM.name}: {line}: {answer}")
 
     def losses(self) -> tuple[int, int, int]:

@@ -30,6 +30,7 @@ ON, INCOMPLETE = "on", "incomplete"
 CHECK_S = 1.0  # for containers that are gone
 LOSSES_S = 10.0
 PAUSES_S = (1.0, 4.0, 15.0, 60.0)  # before each further start
+CLOSE_S = 12.0  # longer than the loader's end may take
 LIVED_S = 3600.0  # after which an end is not counted with those before
 MIB = 1 << 20
 
@@ -79,12 +80,13 @@ class Witness:
         self._thread.start()
         self._settled.wait(wait_s)
 
-    def close(self) -> None:
-        """End. The engine must not be closed before."""
+    def close(self) -> bool:
+        """End. The engine must not be closed before. False: the driver keeps the thread from ending."""
         self._ending = True
         self.configure()
         if self._thread.ident is not None:
-            self._thread.join()
+            self._thread.join(CLOSE_S)
+        return not self._thread.is_alive()
 
     def configure(self) -> None:
         """Act by the settings that are now in force."""

@@ -198,6 +198,16 @@ def test_an_incomplete_count(node: Node) -> None:
     assert node.engine.words == ["incomplete"]
 
 
+def test_an_order_that_fails(node: Node) -> None:
+    """Where a container cannot be watched, another loader is tried: none counts as watched that is not."""
+    node.program(
+        COUNTS.format(log=node.folder / "log", excess=EXCESS, lost=0).replace("echo ok", "echo error: X")
+    )
+    node.start()
+    wait_for(lambda: node.orders.count("start") == 3)
+    assert node.engine.words == ["ended"]
+
+
 def test_starts_are_bounded(node: Node) -> None:
     """A loader that ends is started again some times, and then no more."""
     node.program(f"#!/bin/sh\necho start >>{node.folder}/log\necho processors watched=1 online=1\nexit 1\n")
