@@ -124,10 +124,10 @@ struct cgpu_km_core {
 	int (*card_view)(const struct nv_abi *abi, const struct cgpu_km_rm *rm, const struct cgpu_km_card *card,
 		bool (*contained)(s32 tgid), struct cgpu_card_view *view);
 
-	/* samples.c: have the core know how long processes were at work on a card since the last sample. -EOPNOTSUPP: this
-	 * driver does not tell. */
+	/* Have the core know how long processes were at work on a card since the last sample. -EOPNOTSUPP: this driver does
+	 * not tell. */
 	int (*card_samples)(struct cgpu_core *core, const struct cgpu_km_rm *rm, const struct cgpu_km_card *card,
-		u32 gpu, struct cgpu_sampling *looks);
+		u32 gpu, struct cgpu_sampling *sampling);
 
 	/* sched_controls.c: a client on a card, whose gpu_id is set and which is open; and two controls, which give the
 	 * driver's status or CGPU_CONTROL_FAILED. Channels are set by the client. */

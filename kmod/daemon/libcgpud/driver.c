@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <sys/ioctl.h>
 
+#include "cgpu_card.h"
 #include "descriptors.h"
 #include "driver.h"
 #include "rm.h"
@@ -181,8 +182,19 @@ int driver_find_gpus(struct driver *driver, const char *root, struct devices *de
 	return r ? -ENODEV : 0;
 }
 
-static int gpu_control(struct driver *driver, u32 gpu, u32 cmd, u8 *params, u32 bytes)
+/* A GPU that the core asks. */
+struct asked {
+	struct cgpu_card_client card;
+	struct driver *driver;
+	u32 gpu;
+	u8 params[CGPU_CARD_ROOM];
+};
+
+static int asked_control(struct cgpu_card_client *card, u32 command, u32 bytes)
 {
+	const struct asked *asked = card->ctx;
+	struct driver *driver = asked->driver;
+	u32 gpu = asked->gpu;
 	int r;
 
 	if (gpu >= driver->gpus)
@@ -190,31 +202,33 @@ static int gpu_control(struct driver *driver, u32 gpu, u32 cmd, u8 *params, u32 
 	if (driver->gpu[gpu].away)
 		return -ENXIO;
 	pthread_mutex_lock(&driver->lock);
-	r = rm_control(driver->fd, driver->abi, driver->client, driver->gpu[gpu].subdevice, cmd, params, bytes);
+	r = rm_control(
+		driver->fd, driver->abi, driver->client, driver->gpu[gpu].subdevice, command, card->params, bytes);
 	pthread_mutex_unlock(&driver->lock);
 	if (r == NV_ERR_GPU_IS_LOST)
 		return -ENXIO;
 	return r > 0 ? -EIO : r;
 }
 
+static struct cgpu_card_client *ask(struct asked *asked, struct driver *driver, u32 gpu)
+{
+	asked->driver = driver;
+	asked->gpu = gpu;
+	asked->card = (struct cgpu_card_client){
+		.abi = driver->abi,
+		.ctx = asked,
+		.params = asked->params,
+		.room = sizeof(asked->params),
+		.control = asked_control,
+	};
+	return &asked->card;
+}
+
 int driver_gpu_memory(struct driver *driver, u32 gpu, u64 *total, u64 *unused)
 {
-	const struct nv_layout_NV2080_CTRL_FB_GET_INFO_V2_PARAMS *l = &driver->abi->NV2080_CTRL_FB_GET_INFO_V2_PARAMS;
-	const struct nv_layout_NV2080_CTRL_FB_INFO *entry = &driver->abi->NV2080_CTRL_FB_INFO;
-	u32 first = l->fbInfoList, second = first + entry->bytes, questions;
-	u8 buf[2048];
-	int r = -EPROTO;
+	struct asked asked;
+	int r = cgpu_card_memory(ask(&asked, driver, gpu), total, unused);
 
-	/* The driver hides a MIG card's free memory from a client without an instance; the total stays known. */
-	for (questions = 2; r < 0 && r != -ENXIO && questions && l->bytes <= sizeof(buf); questions--) {
-		memset(buf, 0, sizeof(buf));
-		put32(buf, l->fbInfoListSize, questions);
-		put32(buf, first + entry->index, NV2080_CTRL_FB_INFO_INDEX_TOTAL_RAM_SIZE);
-		put32(buf, second + entry->index, NV2080_CTRL_FB_INFO_INDEX_HEAP_FREE);
-		r = gpu_control(driver, gpu, NV2080_CTRL_CMD_FB_GET_INFO_V2, buf, l->bytes);
-		*total = (u64)get32(buf, first + entry->data) << 10;
-		*unused = questions == 2 ? (u64)get32(buf, second + entry->data) << 10 : 0;
-	}
 	/* A lost GPU is no error of the driver: the other GPUs may be well. */
 	atomic_store(&driver->error, r < 0 && r != -ENXIO ? (u32)-r : 0);
 	return r;
@@ -222,50 +236,15 @@ int driver_gpu_memory(struct driver *driver, u32 gpu, u64 *total, u64 *unused)
 
 int driver_gpu_mig(struct driver *driver, u32 gpu, u32 *mig)
 {
-	const struct nv_layout_NV2080_CTRL_GPU_GET_INFO_V2_PARAMS *l = &driver->abi->NV2080_CTRL_GPU_GET_INFO_V2_PARAMS;
-	const struct nv_layout_NV2080_CTRL_GPU_INFO *entry = &driver->abi->NV2080_CTRL_GPU_INFO;
-	u8 buf[1024] = { 0 };
-	u32 mode;
-	int r;
+	struct asked asked;
+	u32 has_mig;
 
-	if (l->bytes > sizeof(buf))
-		return -EPROTO;
-	put32(buf, l->gpuInfoListSize, 1);
-	put32(buf, l->gpuInfoList + entry->index, NV2080_CTRL_GPU_INFO_INDEX_GPU_SMC_MODE);
-	r = gpu_control(driver, gpu, NV2080_CTRL_CMD_GPU_GET_INFO_V2, buf, l->bytes);
-	mode = get32(buf, l->gpuInfoList + entry->data);
-	/* src/common/src/nv_smg.c, DeviceInMigMode() */
-	*mig = mode == NV2080_CTRL_GPU_INFO_GPU_SMC_MODE_ENABLED ||
-		mode == NV2080_CTRL_GPU_INFO_GPU_SMC_MODE_DISABLE_PENDING;
-	return r;
-}
-
-static void copy_text(char *to, size_t bytes, const u8 *from, size_t from_bytes)
-{
-	size_t i;
-
-	for (i = 0; i + 1 < bytes && i < from_bytes && from[i]; i++)
-		to[i] = from[i] > 0x1f && from[i] < 0x7f ? (char)from[i] : '?';
-	to[i] = 0;
-}
-
-/* Read the text that one control returns. */
-static int ask_text(struct driver *driver, u32 gpu, u32 cmd, u32 bytes, u32 at, char *text, size_t text_bytes)
-{
-	u8 buf[512] = { 0 };
-	int r = gpu_control(driver, gpu, cmd, buf, bytes);
-
-	if (r == 0)
-		copy_text(text, text_bytes, buf + at, 64);
-	return r;
+	return cgpu_card_mig(ask(&asked, driver, gpu), mig, &has_mig);
 }
 
 int driver_gpu_facts(struct driver *driver, u32 gpu, struct cgpu_gpu_facts *facts)
 {
-	const struct nv_layout_NV2080_CTRL_GPU_GET_GID_INFO_PARAMS *gid =
-		&driver->abi->NV2080_CTRL_GPU_GET_GID_INFO_PARAMS;
-	const struct nv_layout_NV2080_CTRL_GPU_GET_NAME_STRING_PARAMS *name =
-		&driver->abi->NV2080_CTRL_GPU_GET_NAME_STRING_PARAMS;
+	struct asked asked;
 	u64 unused;
 	int r;
 
@@ -274,58 +253,22 @@ int driver_gpu_facts(struct driver *driver, u32 gpu, struct cgpu_gpu_facts *fact
 	facts->minor = driver->gpu[gpu].minor;
 	facts->gpu_id = driver->gpu[gpu].gpu_id;
 	facts->device_instance = driver->gpu[gpu].device_instance;
-	r = ask_text(
-		driver, gpu, NV2080_CTRL_CMD_GPU_GET_GID_INFO, gid->bytes, gid->data, facts->uuid, sizeof(facts->uuid));
-	if (r == 0)
-		r = ask_text(driver, gpu, NV2080_CTRL_CMD_GPU_GET_NAME_STRING, name->bytes, name->gpuNameString,
-			facts->name, sizeof(facts->name));
-	if (r < 0)
-		return r;
-	return driver_gpu_memory(driver, gpu, &facts->memtotal, &unused);
+	r = cgpu_card_names(ask(&asked, driver, gpu), facts);
+	return r < 0 ? r : driver_gpu_memory(driver, gpu, &facts->memtotal, &unused);
 }
 
 int driver_process_bytes(struct driver *driver, u32 gpu, s32 tgid, u64 *used)
 {
-	const struct nv_layout_NV2080_CTRL_GPU_GET_PID_INFO_PARAMS *l =
-		&driver->abi->NV2080_CTRL_GPU_GET_PID_INFO_PARAMS;
-	const struct nv_layout_NV2080_CTRL_GPU_PID_INFO *entry = &driver->abi->NV2080_CTRL_GPU_PID_INFO;
-	u8 buf[16384] = { 0 };
-	u8 *at = buf + l->pidInfoList;
-	int r;
+	struct asked asked;
 
-	if (l->bytes > sizeof(buf))
-		return -EPROTO;
-	put32(buf, l->pidInfoListCount, 1);
-	put32(at, entry->pid, (u32)tgid);
-	put32(at, entry->index, NV2080_CTRL_GPU_PID_INFO_INDEX_VIDEO_MEMORY_USAGE);
-	r = gpu_control(driver, gpu, NV2080_CTRL_CMD_GPU_GET_PID_INFO, buf, l->bytes);
-	if (r < 0)
-		return r;
-	*used = get64(at, entry->data_vidMemUsage_memPrivate) + get64(at, entry->data_vidMemUsage_memSharedOwned) +
-		get64(at, entry->data_vidMemUsage_memSharedDuped);
-	return 0;
+	return cgpu_card_process_bytes(ask(&asked, driver, gpu), tgid, used);
 }
 
 int driver_gpu_processes(struct driver *driver, u32 gpu, s32 *tgid, u32 most)
 {
-	const struct nv_layout_NV2080_CTRL_GPU_GET_PIDS_PARAMS *l = &driver->abi->NV2080_CTRL_GPU_GET_PIDS_PARAMS;
-	u8 buf[4096] = { 0 };
-	u32 count, i;
-	int r;
+	struct asked asked;
 
-	if (l->bytes > sizeof(buf))
-		return -EPROTO;
-	put32(buf, l->idType, NV2080_CTRL_GPU_GET_PIDS_ID_TYPE_CLASS);
-	put32(buf, l->id, NV20_SUBDEVICE_0);
-	r = gpu_control(driver, gpu, NV2080_CTRL_CMD_GPU_GET_PIDS, buf, l->bytes);
-	if (r < 0)
-		return r;
-	count = get32(buf, l->pidTblCount);
-	if (count > (l->bytes - l->pidTbl) / 4u)
-		count = (l->bytes - l->pidTbl) / 4u;
-	for (i = 0; i < count && i < most; i++)
-		tgid[i] = (s32)get32(buf, l->pidTbl + 4 * i);
-	return (int)i;
+	return cgpu_card_processes(ask(&asked, driver, gpu), tgid, most);
 }
 
 /*

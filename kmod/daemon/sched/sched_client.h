@@ -10,8 +10,6 @@
 #include "cgpu_core.h"
 #include "cgpu_round.h"
 
-#define SAMPLED_PROCESSES 128 /* more than there are samples at once */
-
 /* One thread at a time uses this, but for the fields below. */
 struct sched_client {
 	int fd; /* nvidiactl; -1: not opened yet, or the driver went */
@@ -22,22 +20,15 @@ struct sched_client {
 	u32 no_samples; /* 1: this driver has none */
 };
 
-struct process_use {
-	s32 tgid;
-	u64 ns;
-};
-
 struct cgpud;
 
 /* Opens nothing that is open; close_one(&sc->fd) closes it. 0 or a negative errno. */
 int sched_client_open(struct cgpud *d, struct sched_client *sc, u32 gpu);
 /* Enable or disable channels. The driver's status, or a negative errno: the driver is gone. */
 int sched_client_set_channels(struct cgpud *d, const struct sched_client *sc, const struct cgpu_channel_batch *batch);
-/*
- * GPU time that processes have used since the last samples, SAMPLED_PROCESSES at most. Returns how many, or a negative
- * errno: the driver does not say. May go on beside sched_client_set_channels().
- */
-int sched_client_sample(
-	struct cgpud *d, struct sched_client *sc, struct process_use *use, enum cgpu_samples_kind *kind);
+/* Have the core know the GPU time that processes have used since the last samples. 0; -EAGAIN: the driver is there, and says
+ * nothing now; -EOPNOTSUPP: it has no samples; or another negative errno: it is gone. May go on beside
+ * sched_client_set_channels(). */
+int sched_client_sample(struct cgpud *d, struct sched_client *sc, u32 gpu);
 
 #endif

@@ -158,26 +158,17 @@ static void decide_now(struct sharing_gpu *own)
 
 static void read_samples(struct sharing_gpu *own, u64 now)
 {
-	struct process_use use[SAMPLED_PROCESSES];
-	struct cgpud *d = own->d;
-	enum cgpu_samples_kind kind;
-	int n, i;
-
+	struct sched_client *sc = &own->sched_client;
 	/* Sample without the lock: enabling and disabling channels must not wait for it. */
-	n = sched_client_sample(d, &own->sched_client, use, &kind);
-	/* The driver is there, and says nothing now. */
-	if (n == -EAGAIN)
-		return;
-	if (n < 0) {
+	int r = sched_client_sample(own->d, sc, own->gpu);
+
+	if (r == 0) {
+		own->sample_due = now + sc->sampling.after;
+	} else if (r != -EAGAIN && r != -EOPNOTSUPP) {
 		pthread_mutex_lock(&own->lock);
-		close_one(&own->sched_client.fd);
+		close_one(&sc->fd);
 		pthread_mutex_unlock(&own->lock);
-		return;
 	}
-	cgpu_samples_begin(&d->core, own->gpu, cgpu_sampling_add(&own->sched_client.sampling, kind, now));
-	own->sample_due = now + own->sched_client.sampling.after;
-	for (i = 0; i < n; i++)
-		cgpu_ran(&d->core, own->gpu, use[i].tgid, use[i].ns);
 }
 
 /* Returns when the next samples are due. */

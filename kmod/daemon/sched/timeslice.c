@@ -4,7 +4,7 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-#include "cgpu_round.h"
+#include "cgpu_card.h"
 #include "cgroup.h"
 #include "clock.h"
 #include "engine.h"
@@ -125,16 +125,14 @@ static int lock_container(struct cgpud *d, u32 slot)
  * 0, or an errno in place of the driver's answer. */
 static int set_all(struct cgpud *d, u32 gpu, u32 client, int file)
 {
-	const struct nv_layout_NVA06C_CTRL_TIMESLICE_PARAMS *l = &d->core.abi->NVA06C_CTRL_TIMESLICE_PARAMS;
 	struct cgpu_timeslice slice;
-	u32 cursor = 0;
+	u32 cursor = 0, bytes;
+	u8 buf[128];
 	int r;
 
 	while (cgpu_timeslices_next(&d->core, gpu, client, &cursor, &slice) == 0) {
-		u8 buf[128] = { 0 };
-
-		put64(buf, l->timesliceUs, slice.us);
-		r = rm_control(file, d->core.abi, client, slice.group, NVA06C_CTRL_CMD_SET_TIMESLICE, buf, l->bytes);
+		bytes = cgpu_card_timeslice(d->core.abi, &slice, buf, sizeof(buf));
+		r = rm_control(file, d->core.abi, client, slice.group, NVA06C_CTRL_CMD_SET_TIMESLICE, buf, bytes);
 		if (r < 0 || r == NV_ERR_INVALID_CLIENT)
 			return r < 0 ? r : -EBADF;
 		cgpu_timeslices_done(&d->core, &slice, (u32)r);

@@ -11,9 +11,8 @@ int card_mig(const struct nv_abi *abi, const struct cgpu_km_rm *rm, const struct
 int card_take_page(const struct nv_abi *abi, const struct cgpu_km_rm *rm, const struct cgpu_km_card *card);
 int card_view(const struct nv_abi *abi, const struct cgpu_km_rm *rm, const struct cgpu_km_card *card,
 	bool (*contained)(s32 tgid), struct cgpu_card_view *view);
-
 int card_samples(struct cgpu_core *core, const struct cgpu_km_rm *rm, const struct cgpu_km_card *card, u32 gpu,
-	struct cgpu_sampling *looks);
+	struct cgpu_sampling *sampling);
 
 int controls_open(const struct nv_abi *abi, struct cgpu_km_controls *controls, u32 gpu);
 void controls_close(const struct nv_abi *abi, struct cgpu_km_controls *controls, u32 gpu);

@@ -93,11 +93,23 @@ static int errno_of(u32 status)
 	return status == NV_OK ? 0 : -EIO;
 }
 
-int rm_client_control(struct rm_client *own, u32 object, u32 cmd, u32 bytes)
+static int rm_client_control(struct rm_client *own, u32 object, u32 cmd, u32 bytes)
 {
 	u32 status = rm_client_control_of(own, own->handle, object, cmd, bytes);
 
 	return status == DOES_NOT_FIT ? -EPROTO : errno_of(status);
+}
+
+static int card_control(struct cgpu_card_client *card, u32 cmd, u32 bytes)
+{
+	return rm_client_control(card->ctx, RM_CLIENT_SUBDEVICE, cmd, bytes);
+}
+
+struct cgpu_card_client rm_client_card(struct rm_client *own)
+{
+	return (struct cgpu_card_client){
+		.abi = own->abi, .ctx = own, .params = own->params, .room = own->room, .control = card_control
+	};
 }
 
 int rm_client_attach(struct rm_client *own, struct cgpu_gpu_facts *facts)

@@ -8,11 +8,10 @@
 
 #include <linux/string.h>
 
+#include "cgpu_card.h"
 #include "fields.h"
 #include "interface.h"
 
-/* Room for the parameters of all queries of a card but its samples. */
-#define RM_CLIENT_ROOM 16384u
 /* A client chooses its handles freely. */
 #define RM_CLIENT_SUBDEVICE 0xc9d00001u
 
@@ -41,7 +40,7 @@ int rm_client_take_page(struct rm_client *own);
 
 /* One control, with the parameters in params, on any client. The driver's status; -1 as u32: they do not fit. */
 u32 rm_client_control_of(struct rm_client *own, u32 client, u32 object, u32 cmd, u32 bytes);
-/* One control on our own client. Errors as above. */
-int rm_client_control(struct rm_client *own, u32 object, u32 cmd, u32 bytes);
+/* The same as the core asks a card that is attached. Errors as above. */
+struct cgpu_card_client rm_client_card(struct rm_client *own);
 
 #endif

@@ -42,36 +42,25 @@ void controls_close(const struct nv_abi *abi, struct cgpu_km_controls *controls,
 u32 controls_set_channels(
 	const struct nv_abi *abi, struct cgpu_km_controls *controls, const struct cgpu_channel_batch *channels)
 {
-	const struct nv_layout_NV2080_CTRL_FIFO_DISABLE_CHANNELS_PARAMS *at =
-		&abi->NV2080_CTRL_FIFO_DISABLE_CHANNELS_PARAMS;
-	u32 client = controls->client[channels->gpu];
+	u32 client = controls->client[channels->gpu], bytes;
 	struct rm_client own;
-	u32 i;
 
-	if (at->bytes == 0 || at->bytes > sizeof(controls->room) ||
-		channels->count > (at->bytes - at->hChannelList) / 4u)
-		return NV_ERR_NOT_SUPPORTED;
 	client_with(&own, abi, controls, client);
-	own.params[at->bDisable] = channels->disable != 0;
-	put32(own.params, at->numChannels, channels->count);
-	for (i = 0; i < channels->count; i++) {
-		put32(own.params, at->hClientList + 4 * i, channels->client[i]);
-		put32(own.params, at->hChannelList + 4 * i, channels->channel[i]);
-	}
-	return rm_client_control_of(
-		&own, client, RM_CLIENT_SUBDEVICE, NV2080_CTRL_CMD_FIFO_DISABLE_CHANNELS, at->bytes);
+	bytes = cgpu_card_channels(abi, channels, own.params, own.room);
+	if (bytes == 0)
+		return NV_ERR_NOT_SUPPORTED;
+	return rm_client_control_of(&own, client, RM_CLIENT_SUBDEVICE, NV2080_CTRL_CMD_FIFO_DISABLE_CHANNELS, bytes);
 }
 
 u32 controls_set_timeslice(
 	const struct nv_abi *abi, struct cgpu_km_controls *controls, const struct cgpu_timeslice *slice)
 {
-	const struct nv_layout_NVA06C_CTRL_TIMESLICE_PARAMS *at = &abi->NVA06C_CTRL_TIMESLICE_PARAMS;
-	u64 us = slice->us;
 	struct rm_client own;
+	u32 bytes;
 
-	if (at->bytes > sizeof(controls->room))
-		return NV_ERR_NOT_SUPPORTED;
 	client_with(&own, abi, controls, 0);
-	memcpy(own.params + at->timesliceUs, &us, sizeof(us));
-	return rm_client_control_of(&own, slice->client, slice->group, NVA06C_CTRL_CMD_SET_TIMESLICE, at->bytes);
+	bytes = cgpu_card_timeslice(abi, slice, own.params, own.room);
+	if (bytes == 0)
+		return NV_ERR_NOT_SUPPORTED;
+	return rm_client_control_of(&own, slice->client, slice->group, NVA06C_CTRL_CMD_SET_TIMESLICE, bytes);
 }

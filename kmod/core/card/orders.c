@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0
+/* The scheduling controls: channels are disabled and enabled, channel groups get timeslices. */
+#include "cgpu_card.h"
+#include "fields.h"
+
+u32 cgpu_card_channels(const struct nv_abi *abi, const struct cgpu_channel_batch *batch, u8 *params, u32 room)
+{
+	const struct nv_layout_NV2080_CTRL_FIFO_DISABLE_CHANNELS_PARAMS *at =
+		&abi->NV2080_CTRL_FIFO_DISABLE_CHANNELS_PARAMS;
+	u32 i;
+
+	if (at->bytes == 0 || at->bytes > room || batch->count > (at->bytes - at->hChannelList) / 4u)
+		return 0;
+	memset(params, 0, at->bytes);
+	params[at->bDisable] = batch->disable != 0;
+	put32(params, at->numChannels, batch->count);
+	for (i = 0; i < batch->count; i++) {
+		put32(params, at->hClientList + 4 * i, batch->client[i]);
+		put32(params, at->hChannelList + 4 * i, batch->channel[i]);
+	}
+	return at->bytes;
+}
+
+u32 cgpu_card_timeslice(const struct nv_abi *abi, const struct cgpu_timeslice *slice, u8 *params, u32 room)
+{
+	const struct nv_layout_NVA06C_CTRL_TIMESLICE_PARAMS *at = &abi->NVA06C_CTRL_TIMESLICE_PARAMS;
+
+	if (at->bytes > room)
+		return 0;
+	memset(params, 0, at->bytes);
+	put64(params, at->timesliceUs, slice->us);
+	return at->bytes;
+}
