@@ -10,15 +10,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from decimal import Decimal
 from typing import Any
-
-from lightkube.utils.quantity import parse_quantity
 
 from cgpu.config.effective import Effective
 from cgpu.errors import CgpuError, show
 from cgpu.kubernetes.admission.shape import Shape
 from cgpu.kubernetes.admission.unheeded import PRIORITY
+from cgpu.kubernetes.quantity import read_amount
 
 # MiB of the units that memory is counted in.
 UNITS = {"GiB": 1024, "MiB": 1}
@@ -176,25 +174,17 @@ def _amount(name: str, found: Mapping[str, Any], most: int) -> int:
 
 
 def _number(what: str, text: str, least: int, most: int) -> int:
-    value = _decimal(text)
+    value = read_amount(text)
     if value is None or value != int(value) or not least <= value <= most:
         raise CgpuError(f"{what}: {show(text)}: expected a whole number from {least} to {most}")
     return int(value)
 
 
 def _percent(fraction: str) -> int:
-    value = _decimal(fraction)
+    value = read_amount(fraction)
     if value is None or not 0 < value <= 1 or value * 100 != int(value * 100):
         raise CgpuError(f"annotation {KAI_FRACTION}: {show(fraction)}: expected 0.01 to 1, in hundredths")
     return int(value * 100)
-
-
-def _decimal(text: str) -> Decimal | None:
-    try:
-        value = parse_quantity(text)
-    except ValueError:
-        return None
-    return value if value is not None and abs(value) < MAX_AMOUNT * MIB_OF_GIB else None
 
 
 def _refuse_requests_alone(container: Mapping[str, Any], limits: Mapping[str, Any]) -> None:

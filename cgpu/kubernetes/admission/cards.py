@@ -20,10 +20,10 @@ from lightkube import Client
 from lightkube.core.client import LabelSelector
 from lightkube.core.exceptions import ApiError
 from lightkube.resources.resource_v1 import ResourceSlice
-from lightkube.utils.quantity import parse_quantity
 
 from cgpu.errors import CgpuError, show
 from cgpu.kubernetes.names import DRIVER, MEMORY, SLICE_PLACEMENT
+from cgpu.kubernetes.quantity import read_amount
 from cgpu.sizes import MIB
 
 FEW = 16  # nodes that say how many cards nodes have
@@ -118,6 +118,6 @@ class Cards:
     def _published(self) -> Iterator[int]:
         for one in self._client.list(ResourceSlice, fields={"spec.driver": DRIVER}, chunk_size=500):
             for device in one.spec.devices or ():
-                size = parse_quantity((device.capacity or {}).get(MEMORY, {}).get("value"))
+                size = read_amount((device.capacity or {}).get(MEMORY, {}).get("value"))
                 if size is not None:
                     yield int(size) // MIB

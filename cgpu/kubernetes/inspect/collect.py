@@ -10,10 +10,10 @@ from dataclasses import dataclass, replace
 from lightkube import Client
 from lightkube.resources.core_v1 import Node
 from lightkube.resources.resource_v1 import ResourceClaim, ResourceSlice
-from lightkube.utils.quantity import parse_quantity
 
 from cgpu.kubernetes.inspect.use import GpuUse, ShareUse, Use
 from cgpu.kubernetes.names import DRIVER, MEMORY
+from cgpu.kubernetes.quantity import read_amount
 from cgpu.kubernetes.results import results
 from cgpu.sizes import MIB
 
@@ -169,11 +169,7 @@ def _gpus(one: ResourceSlice, given: Mapping[tuple[str, str], list[GivenShare]])
 
 
 def _mib(text: str | None) -> int:
-    try:
-        value = parse_quantity(text)
-    except ValueError:
-        value = None
-    return int(value) // MIB if value is not None else 0
+    return int(read_amount(text) or 0) // MIB
 
 
 def _name(node: Node) -> str:

@@ -9,7 +9,6 @@ from decimal import Decimal
 
 from lightkube.models.resource_v1 import DeviceAllocationConfiguration, DeviceRequestAllocationResult
 from lightkube.resources.resource_v1 import ResourceClaim
-from lightkube.utils.quantity import parse_quantity
 
 from cgpu.errors import CgpuError, show
 from cgpu.kubernetes import parameters
@@ -17,6 +16,7 @@ from cgpu.kubernetes.names import DRIVER, GATE_OFF, MEMORY, WEIGHT
 from cgpu.kubernetes.node.card import Card
 from cgpu.kubernetes.node.units import Unit, share_mib
 from cgpu.kubernetes.parameters import Parameters
+from cgpu.kubernetes.quantity import read_amount
 from cgpu.kubernetes.results import results
 from cgpu.request.grants import is_share
 from cgpu.sizes import MIB
@@ -98,11 +98,8 @@ def _consumed(result: DeviceRequestAllocationResult, capacity: str) -> Decimal:
     text = (result.consumedCapacity or {}).get(capacity)
     if text is None:
         raise CgpuError(f"device {show(result.device)}: the allocation does not say how much {capacity}")
-    try:
-        value = parse_quantity(text)
-    except ValueError:
-        value = None
-    if value is None or not 0 <= value < 1 << 63:
+    value = read_amount(text)
+    if value is None:
         raise CgpuError(f"device {show(result.device)}: {capacity} {show(text)}: expected an amount")
     return value
 

@@ -22,12 +22,12 @@ from decimal import Decimal
 
 from lightkube.models.core_v1 import Container
 from lightkube.resources.core_v1 import Pod
-from lightkube.utils.quantity import parse_quantity
 
 from cgpu.errors import CgpuError, show
 from cgpu.fastjson import UniqueContext, loads
 from cgpu.kubernetes.node.card import Card
 from cgpu.kubernetes.node.units import MIB_OF_GIB, published_mib
+from cgpu.kubernetes.quantity import read_amount
 from cgpu.request.grants import is_number
 from cgpu.sizes import MIB
 
@@ -250,11 +250,8 @@ def _number(key: str, text: str) -> int:
 
 
 def _quantity(name: str, text: object) -> Decimal:
-    try:
-        value = parse_quantity(str(text)[:64])
-    except ValueError:
-        value = None
-    if value is None or not 0 <= value < 1 << 63:
+    value = read_amount(str(text))
+    if value is None:
         raise CgpuError(f"{name}: {show(text)}: expected an amount")
     return value
 
