@@ -11,6 +11,7 @@ from typing import Any
 
 from cgpu.errors import CgpuError, show
 from cgpu.kubernetes import parameters
+from cgpu.kubernetes.admission.quotas import refuse_uncounted
 from cgpu.kubernetes.admission.rewrite import Rewritten, Settings, rewrite
 from cgpu.kubernetes.admission.templates import Templates
 from cgpu.kubernetes.names import DRIVER
@@ -42,7 +43,7 @@ def pods(request: Mapping[str, Any], templates: Templates, settings: Settings) -
 
     found = rewrite(pod, templates.cards, settings, prefer)
     if found.dropped:
-        templates.refuse_uncounted(namespace, found.dropped)
+        refuse_uncounted(templates.client, namespace, found.dropped)
     if not request.get("dryRun"):
         for name, spec in found.templates.items():
             templates.ensure(namespace, name, spec)

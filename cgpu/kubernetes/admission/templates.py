@@ -11,7 +11,6 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from collections.abc import Set as AbstractSet
 from datetime import UTC, datetime, timedelta
 from http import HTTPStatus
 from itertools import islice
@@ -30,7 +29,6 @@ from lightkube.utils.quantity import parse_quantity
 
 from cgpu.errors import CgpuError, show
 from cgpu.kubernetes.admission.cards import Cards
-from cgpu.kubernetes.admission.quotas import refuse_uncounted
 from cgpu.kubernetes.admission.shape import MANAGED_BY, MANAGER
 from cgpu.kubernetes.admission.turns import Turns
 from cgpu.kubernetes.names import GATE_OFF
@@ -61,7 +59,7 @@ class Templates:
 
         most: templates that a namespace may have of admission.
         """
-        self._client = client
+        self.client = client
         self.cards = Cards(client)
         self.turns = Turns()
         self._http = http
@@ -87,10 +85,6 @@ class Templates:
         except httpx2.HTTPError as error:
             raise CgpuError(f"{what}: no answer from the API server ({type(error).__name__})") from error
 
-    def refuse_uncounted(self, namespace: str, dropped: AbstractSet[str]) -> None:
-        """Raise CgpuError where a quota counts names that a pod does not have any more."""
-        refuse_uncounted(self._client, namespace, dropped)
-
     def collect(self, older_than: timedelta, *, dry_run: bool = False) -> Iterator[str]:
         """Remove templates that no pod names and no pod was given for so long; yield their names.
 
@@ -98,12 +92,12 @@ class Templates:
         """
         used = {
             (pod.metadata.namespace, entry.resourceClaimTemplateName)
-            for pod in self._client.list(Pod, namespace="*", chunk_size=500)
+            for pod in self.client.list(Pod, namespace="*", chunk_size=500)
             if pod.spec is not None and pod.metadata is not None
             for entry in pod.spec.resourceClaims or ()
         }
         managed: LabelSelector = {MANAGED_BY: MANAGER}
-        listed = self._client.list(ResourceClaimTemplate, namespace="*", labels=managed, chunk_size=500)
+        listed = self.client.list(ResourceClaimTemplate, namespace="*", labels=managed, chunk_size=500)
         found = [one.metadata for one in listed if one.metadata is not None]
         numbers = Counter(metadata.namespace for metadata in found)
         for metadata in found:
@@ -130,20 +124,20 @@ class Templates:
                     raise
             else:
                 return
-            found = self._client.get(ResourceClaimTemplate, name, namespace=namespace)
+            found = self.client.get(ResourceClaimTemplate, name, namespace=namespace)
         if found.spec is None or _essence(found.spec.to_dict()) != _essence(spec):
             raise CgpuError(
                 f"{what}: another one has this name; remove it: kubectl delete -n {namespace} {name}"
             )
         if found.metadata is not None and not self._used_since(found.metadata, TOUCH_AFTER):
             used = {"metadata": {"annotations": wanted.metadata.annotations}}
-            self._client.patch(
+            self.client.patch(
                 ResourceClaimTemplate, name, used, namespace=namespace, patch_type=PatchType.MERGE
             )
 
     def _find(self, name: str, namespace: str) -> ResourceClaimTemplate | None:
         try:
-            return self._client.get(ResourceClaimTemplate, name, namespace=namespace)
+            return self.client.get(ResourceClaimTemplate, name, namespace=namespace)
         except ApiError as error:
             if error.status.code != HTTPStatus.NOT_FOUND:
                 raise
@@ -160,7 +154,7 @@ class Templates:
     def _refuse_full(self, namespace: str) -> None:
         """Raise CgpuError where a namespace has as many templates as it may have."""
         managed: LabelSelector = {MANAGED_BY: MANAGER}
-        listed = self._client.list(
+        listed = self.client.list(
             ResourceClaimTemplate, namespace=namespace, labels=managed, chunk_size=self._most
         )
         names = frozenset(str(one.metadata.name) for one in islice(listed, self._most) if one.metadata)
@@ -177,10 +171,10 @@ class Templates:
     def _create(self, wanted: ResourceClaimTemplate) -> None:
         # A template whose amounts the API server drops would ask for a whole device, so it must not be there.
         if not self._amounts_count:
-            if not _has_amounts(self._client.create(wanted, dry_run=True)):
+            if not _has_amounts(self.client.create(wanted, dry_run=True)):
                 raise CgpuError(NO_AMOUNTS)
             self._amounts_count = True
-        self._client.create(wanted)
+        self.client.create(wanted)
 
     def _used_since(self, metadata: ObjectMeta, span: timedelta) -> bool:
         text = (metadata.annotations or {}).get(LAST_USED, "")

@@ -101,7 +101,5 @@ def test_a_refused_namespace() -> None:
     templates = FewTemplates()
     for dry in (True, False):
         response = judged(request(POD, namespace="counted", dryRun=dry), templates)
-        assert (
-            response["status"]["message"] == "opencgpu: ResourceQuota counts aliyun.com/gpu-core.percentage"
-        )
+        assert "counts aliyun.com/gpu-mem, which pods in slices" in response["status"]["message"]
     assert templates.made == []
