@@ -67,8 +67,8 @@ class Pods:
         self._pods: dict[str, Pod] | None = None  # None: the API server has not listed them yet
         self._decided: set[str] = set()  # the pods for which something was decided, also what was refused
         self._refused: dict[str, str] = {}  # why, by the pod
-        self._is_stale = True  # whether all have to be looked at
-        self._is_left = False  # whether a container still uses what is to be given back
+        self._due: set[str] = set()  # the pods that have to be looked at
+        self._is_left = True  # whether something may be left of pods that have ended
 
     @property
     def _system(self) -> str | None:
@@ -88,7 +88,8 @@ class Pods:
         with self._lock:
             changed = not self._is_chosen or label != self._label
             self._is_chosen, self._label = True, label
-            self._is_stale = self._is_stale or changed
+            if changed:
+                self._due, self._is_left = set(self._pods or {}), True
             if self._system is None:
                 pod_shares.turn_off(self._folder)
             else:
@@ -102,8 +103,7 @@ class Pods:
         listed, version = self._api.list_pods()
         with self._lock:
             self._pods = {_uid(pod): pod for pod in listed if _may_have_shares(pod)}
-            self._is_stale = True
-            self._settle(())
+            self._settle(self._pods)
         for kind, pod in self._api.watch_pods(version):
             with self._lock:
                 self._change(kind, pod)
@@ -122,27 +122,28 @@ class Pods:
     def retry(self) -> None:
         """Try again what was refused, or could not be given back. Raises CgpuError, OSError."""
         with self._lock:
-            if self._is_stale or self._is_left or self._refused:
+            if self._due or self._is_left or self._refused:
                 self._settle(list(self._refused))
 
     def _settle(self, uids: Iterable[str]) -> None:
         """Bring shares to what was decided for some pods, and take back those of pods that are gone.
 
-        It does nothing before both the label and the pods are known. After a failure it looks at all.
+        It does nothing before both the label and the pods are known. What a failure leaves is due next time.
         """
+        self._due.update(uids)
         if not self._is_chosen or (self._system is not None and self._pods is None):
             return
         pods = (self._pods or {}) if self._system is not None else {}
-        chosen = set(pods) if self._is_stale else set(uids) & set(pods)
-        self._is_stale = True
-        if self._system is not None and chosen:
+        self._due &= set(pods)
+        self._is_left = True
+        if self._system is not None and self._due:
             found = cards(self._tree)
-            self._decided -= chosen
-            for pod in [pods[uid] for uid in pods if uid in chosen]:
-                self._bring(self._system, pod, found)
+            for uid in [uid for uid in pods if uid in self._due]:
+                self._decided.discard(uid)
+                self._bring(self._system, pods[uid], found)
+                self._due.remove(uid)
         self._decided &= set(pods)
-        self._forget()
-        self._is_stale = False
+        self._is_left = not self._forget()
 
     def _bring(self, system: str, pod: Pod, found: Sequence[Card]) -> None:
         uid = _uid(pod)
@@ -178,17 +179,18 @@ class Pods:
         with contextlib.suppress(ApiServerError):
             self._api.event(about, REASON, why, warning=True)
 
-    def _forget(self) -> None:
-        """Give back what other pods have than those for which something is decided."""
+    def _forget(self) -> bool:
+        """Give back what pods have for which nothing is decided; return whether all of it went."""
         recorded = {record.claim.uid for record in self._records.all()[0] if record.claim.kind == "pod"}
-        self._is_left = False
+        all_went = True
         for uid in (recorded | set(pod_shares.listed(self._folder)) | set(self._refused)) - self._decided:
             self._refused.pop(uid, None)
             try:
                 self._claims.unprepare(uid)
             except CgpuError:
-                self._is_left = True
+                all_went = False  # a container still uses it
             pod_shares.remove(uid, self._folder)
+        return all_went
 
 
 def _record(pod: Pod, decision: Decision, found: Sequence[Card]) -> Record:

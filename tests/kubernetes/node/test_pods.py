@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 from typing import cast
 
@@ -16,7 +17,7 @@ from cgpu.kubernetes.names import SCHEDULER_LABEL
 from cgpu.kubernetes.node.api import Api, ApiServerError
 from cgpu.kubernetes.node.pods import Pods, Store
 from cgpu.kubernetes.node.prepare import Claims, Folders
-from cgpu.kubernetes.node.records import ClaimName, Records
+from cgpu.kubernetes.node.records import ClaimName, Record, Records
 from cgpu.sizes import MIB
 from tests.grants import grant
 from tests.kubernetes.node.fakes import FakeApi, FakeEngine, files_below
@@ -222,3 +223,25 @@ def test_the_label_decides(node: Node) -> None:
         assert not pod_shares.is_on(str(node.folder / "shares"))
         assert len(node.engine.held) == 1
     assert node.said == [f"label {SCHEDULER_LABEL}=volcano: expected hami, as --scheduler says"]
+
+
+def test_one_that_fails(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the disk fails for one pod, what others have is not looked at again for its sake."""
+    uids = [POD.replace("9", digit) for digit in "1234"]
+    node.run(*(hami((T4.uuid, 1000, 0), uid=uid) for uid in uids[:3]))
+    looked: list[str] = []
+    keep = node.claims.keep
+
+    def fail_once(record: Record) -> None:
+        looked.append(record.claim.uid)
+        if looked.count(uids[3]) == 1 and record.claim.uid == uids[3]:
+            raise OSError(errno.ENOSPC, "the disk is full")
+        keep(record)
+
+    monkeypatch.setattr(node.claims, "keep", fail_once)
+    node.api.changes = [("ADDED", hami((T4.uuid, 1000, 0), uid=uids[3]))]
+    with pytest.raises(OSError, match="full"):
+        node.pods.follow()
+    node.pods.retry()
+    assert looked == [*uids, uids[3]]
+    assert len(node.engine.held) == 4
