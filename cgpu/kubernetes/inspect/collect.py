@@ -12,7 +12,7 @@ from lightkube.resources.core_v1 import Node
 from lightkube.resources.resource_v1 import ResourceClaim, ResourceSlice
 
 from cgpu.kubernetes.inspect.use import GpuUse, ShareUse, Use
-from cgpu.kubernetes.names import DRIVER, MEMORY
+from cgpu.kubernetes.names import DRIVER, MEMORY, SCHEDULER_LABEL
 from cgpu.kubernetes.quantity import read_amount
 from cgpu.kubernetes.results import results
 from cgpu.sizes import MIB
@@ -59,11 +59,15 @@ class GpuState:
 
 @dataclass(frozen=True, slots=True)
 class NodeState:
-    """A node that publishes GPUs, in the order of their indexes."""
+    """A node with GPUs, in the order of their indexes.
+
+    scheduler: the system that decides for its pods; "": Kubernetes' own, to which it publishes them.
+    """
 
     name: str
     address: str
     gpus: tuple[GpuState, ...]
+    scheduler: str = ""
 
     @property
     def allocated(self) -> int:
@@ -98,26 +102,48 @@ def states(
 ) -> tuple[NodeState, ...]:
     """Put the objects together; only: the name of a node."""
     given = _given(claims)
-    addresses = {_name(node): _address(node) for node in nodes}
-    found: dict[str, list[GpuState]] = defaultdict(list)
+    by_name = {_name(node): node for node in nodes}
+    # Of a node for which another system decides, its agent alone knows the GPUs.
+    others = {name: system for name, node in by_name.items() if (system := _scheduler(node))}
+    found: dict[str, list[GpuState]] = defaultdict(
+        list, {name: [] for name in others if only in (None, name)}
+    )
     for one in slices:
         name = one.spec.nodeName
-        if name is not None and only in (None, name):
+        if name is not None and only in (None, name) and name not in others:
             found[name].extend(_gpus(one, given))
     return tuple(
-        NodeState(name, addresses.get(name, "-"), tuple(sorted(gpus, key=lambda gpu: gpu.index)))
+        NodeState(name, _address(by_name.get(name)), _sorted(gpus), others.get(name, ""))
         for name, gpus in sorted(found.items())
     )
 
 
 def with_use(nodes: Iterable[NodeState], use: Use) -> tuple[NodeState, ...]:
     """Return the nodes with what their agents have said."""
-    return tuple(
-        replace(
-            node, gpus=tuple(_gpu_with_use(gpu, use.get(node.name, {}).get(gpu.device)) for gpu in node.gpus)
-        )
-        for node in nodes
+    return tuple(replace(node, gpus=_with_use(node, use.get(node.name, {}))) for node in nodes)
+
+
+def _with_use(node: NodeState, use: Mapping[str, GpuUse]) -> tuple[GpuState, ...]:
+    if not node.scheduler:
+        return tuple(_gpu_with_use(gpu, use.get(gpu.device)) for gpu in node.gpus)
+    return _sorted(
+        GpuState(device, one.index, one.product, one.total // MIB, (), _taken(one), _up(one.used))
+        for device, one in use.items()
     )
+
+
+def _taken(gpu: GpuUse) -> tuple[GivenShare, ...]:
+    """Return the parts of a GPU for which another system has decided; each is that of a pod."""
+    return tuple(
+        GivenShare(
+            one.namespace, "", (one.name or share,), share, one.limit // MIB, one.limit // MIB, _up(one.used)
+        )
+        for share, one in gpu.shares.items()
+    )
+
+
+def _sorted(gpus: Iterable[GpuState]) -> tuple[GpuState, ...]:
+    return tuple(sorted(gpus, key=lambda gpu: gpu.index))
 
 
 def _gpu_with_use(gpu: GpuState, use: GpuUse | None) -> GpuState:
@@ -176,6 +202,10 @@ def _name(node: Node) -> str:
     return (node.metadata.name if node.metadata is not None else None) or ""
 
 
-def _address(node: Node) -> str:
-    listed = (node.status.addresses if node.status is not None else None) or ()
+def _scheduler(node: Node) -> str:
+    return ((node.metadata.labels if node.metadata is not None else None) or {}).get(SCHEDULER_LABEL) or ""
+
+
+def _address(node: Node | None) -> str:
+    listed = (node.status.addresses if node is not None and node.status is not None else None) or ()
     return next((one.address for one in listed if one.type == "InternalIP"), "-")

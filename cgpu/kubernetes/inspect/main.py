@@ -58,8 +58,9 @@ def main(arguments: Sequence[str] | None = None, program: str = PROGRAM) -> int:
         nodes = collect(client, options.node)
         if options.node is not None and not nodes:
             raise CgpuError(f"node {show(options.node)} publishes no GPU; nodes that do: {program}")
-        if options.output is not None:
-            nodes, silent = _with_use(nodes, options.namespace, client, http_client(chosen))
+        asked = {node.name for node in nodes if options.output is not None or node.scheduler}
+        if asked:
+            nodes, silent = _with_use(nodes, asked, options.namespace, client, http_client(chosen))
             if silent:
                 print(f"{program}: {one_line(use.missing(silent))}", file=sys.stderr)
     except (CgpuError, ApiError, httpx2.HTTPError) as error:
@@ -70,10 +71,9 @@ def main(arguments: Sequence[str] | None = None, program: str = PROGRAM) -> int:
 
 
 def _with_use(
-    nodes: tuple[NodeState, ...], namespace: str, client: Client, plain: httpx2.Client
+    nodes: tuple[NodeState, ...], names: set[str], namespace: str, client: Client, plain: httpx2.Client
 ) -> tuple[tuple[NodeState, ...], dict[str, str]]:
-    """Return the nodes with what is used, and a reason for each of which that is not known."""
-    names = {node.name for node in nodes}
+    """Return the nodes with what agents say of some, and a reason for each of these that is not known."""
     try:
         pods = list(client.list(Pod, namespace=namespace, labels={**AGENT_LABELS}, chunk_size=CHUNK))
     except ApiError as error:

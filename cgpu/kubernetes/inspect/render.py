@@ -19,7 +19,7 @@ def summary(nodes: Sequence[NodeState], *, wide: bool = False) -> str:
     unit = unit_of(nodes)
     most = max((len(node.gpus) for node in nodes), default=0)
     head = ["NAME", "IPADDRESS", *_heads(range(most), "Allocated/Total", wide=wide), f"GPU Memory({unit})"]
-    rows = [[*head, *([f"Used({unit})", "PRODUCT", "TAINTS"] if wide else [])]]
+    rows = [[*head, *([f"Used({unit})", "PRODUCT", "TAINTS", "SCHEDULER"] if wide else [])]]
     for node in nodes:
         row = [node.name, node.address]
         for gpu in node.gpus:
@@ -28,6 +28,7 @@ def summary(nodes: Sequence[NodeState], *, wide: bool = False) -> str:
         row.append(_of(node.allocated, node.total, unit))
         if wide:
             row += [used(node.used, unit), _listed(gpu.product for gpu in node.gpus), _taints(node)]
+            row.append(node.scheduler or "-")
         rows.append(row)
     table = aligned(rows)
     return "\n".join([*table, *cluster(nodes, unit, max(map(len, table)))]) + "\n"
@@ -38,7 +39,8 @@ def details(nodes: Sequence[NodeState], *, wide: bool = False) -> str:
     unit = unit_of(nodes)
     lines: list[str] = []
     for node in nodes:
-        lines += ["", f"NAME:       {node.name}", f"IPADDRESS:  {node.address}", ""]
+        lines += ["", f"NAME:       {node.name}", f"IPADDRESS:  {node.address}"]
+        lines += [f"SCHEDULER:  {node.scheduler}", ""] if node.scheduler else [""]
         head = ["NAME", "NAMESPACE", *_heads((gpu.index for gpu in node.gpus), "Allocated", wide=wide)]
         lines += aligned([head, *_pods(node, unit, wide=wide)])
         lines += [f"Allocated :  {amount(node.allocated, unit)} ({percent(node.allocated, node.total)})"]

@@ -37,18 +37,26 @@ class Agent:
 
 @dataclass(frozen=True, slots=True)
 class ShareUse:
-    """Bytes of the card that a share has, and that are used of it; None where it is merged with others."""
+    """Bytes of the card that a share has, and that are used of it; None where it is merged with others.
+
+    namespace, name: of its claim or pod, "" where the node has no record of it.
+    """
 
     limit: int
     used: int | None
+    namespace: str = ""
+    name: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class GpuUse:
-    """Bytes that a GPU's slices use. shares: by id."""
+    """Bytes that a GPU's slices use. shares: by id; total: bytes of the card."""
 
     used: int | None
     shares: Mapping[str, ShareUse]
+    index: int = 0
+    product: str = ""
+    total: int = 0
 
 
 # By node, then by the GPU's device.
@@ -144,14 +152,17 @@ def parse(body: bytes) -> Mapping[str, GpuUse]:
 
 
 def _gpu(gpu: Mapping[str, Any]) -> GpuUse:
-    return GpuUse(_size(gpu["used"]), dict(_shares(gpu["slices"])))
+    shares = dict(_shares(gpu["slices"]))
+    return GpuUse(_size(gpu["used"]), shares, int(gpu["index"]), str(gpu["product"]), int(gpu["total"]))
 
 
 def _shares(slices: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, ShareUse]]:
     for one in slices:
         used = _size(one["used"]) if len(one["shares"]) == 1 else None
         for share in one["shares"]:
-            yield str(share["share"]), ShareUse(int(share["limit"]), used)
+            owner = share["claim"] or {"namespace": "", "name": ""}
+            names = str(owner["namespace"]), str(owner["name"])
+            yield str(share["share"]), ShareUse(int(share["limit"]), used, *names)
 
 
 def _size(value: Any) -> int | None:

@@ -108,7 +108,7 @@ def test_exact_sizes_and_taints() -> None:
     taints = [{"key": "gpu.opencgpu.io/engine-down", "effect": "NoSchedule"}]
     found = states([published(NAME, ["15109Mi"], taints=taints)], [given("p", "6043Mi")], [])
     text = words(render.summary(found, wide=True))
-    assert text[0][3:] == ["GPU0(Used)", "GPU", "Memory(MiB)", "Used(MiB)", "PRODUCT", "TAINTS"]
+    assert text[0][3:-1] == ["GPU0(Used)", "GPU", "Memory(MiB)", "Used(MiB)", "PRODUCT", "TAINTS"]
     taint = "GPU0:gpu.opencgpu.io/engine-down"
-    assert text[1][2:] == ["6043/15109", "?", "6043/15109", "?", "Tesla", "T4", taint]
+    assert text[1][2:-1] == ["6043/15109", "?", "6043/15109", "?", "Tesla", "T4", taint]
     assert json.loads(render.document(found))["nodes"][0]["gpus"][0]["shares"][0]["mib"] == 6043

@@ -20,6 +20,7 @@ from lightkube.resources.core_v1 import Pod
 from cgpu.errors import CgpuError
 from cgpu.kubernetes.inspect import main, use
 from cgpu.kubernetes.inspect.use import Agent, GpuUse, ShareUse
+from cgpu.kubernetes.names import SCHEDULER_LABEL
 from cgpu.sizes import MIB
 from tests.kubernetes.inspect.test_inspect import given, node, published
 
@@ -31,12 +32,13 @@ def slice_of(used: int | None, *shares: str) -> dict[str, Any]:
         "container": "c",
         "limit": 1,
         "used": used,
-        "shares": [{"share": one, "limit": 7} for one in shares],
+        "shares": [{"share": one, "limit": 7, "claim": None} for one in shares],
     }
 
 
-def figures(used: int | None, *slices: dict[str, Any]) -> bytes:
-    gpu = {"uuid": "GPU-0", "used": used, "slices": slices}
+def figures(used: int | None, *slices: dict[str, Any], **more: Any) -> bytes:
+    gpu = {"uuid": "GPU-0", "index": 1, "product": "Tesla T4", "total": 15109 * MIB, **more}
+    gpu |= {"used": used, "slices": slices}
     return json.dumps({"version": 1, "node": "a", "gpus": [gpu]}).encode()
 
 
@@ -80,7 +82,7 @@ def test_figures_of_shares() -> None:
     """Merged shares have no figure of their own; containers beside Kubernetes have no shares."""
     body = figures(7, slice_of(3, "x"), slice_of(4, "y", "z"), slice_of(None, "w"), slice_of(0))
     shares = {"x": ShareUse(7, 3), "y": ShareUse(7, None), "z": ShareUse(7, None), "w": ShareUse(7, None)}
-    assert use.parse(body) == {"gpu-0": GpuUse(7, shares)}
+    assert use.parse(body) == {"gpu-0": GpuUse(7, shares, 1, "Tesla T4", 15109 * MIB)}
 
 
 @pytest.mark.parametrize(
@@ -211,7 +213,7 @@ Inspected = Callable[..., tuple[list[list[str]], str]]
 def test_wide(inspected: Inspected) -> None:
     """Beside what is allocated stands what is used: 1 byte is something, and not 0."""
     lines, said = inspected("-o", "wide")
-    assert lines[0][3:] == ["GPU0(Used)", "GPU", "Memory(GiB)", "Used(GiB)", "PRODUCT", "TAINTS"]
+    assert lines[0][3:-1] == ["GPU0(Used)", "GPU", "Memory(GiB)", "Used(GiB)", "PRODUCT", "TAINTS"]
     assert lines[1][:6] == ["a", "10.0.0.1", "3/15", "1.5", "3/15", "1.5"]
     assert lines[2][:6] == ["b", "10.0.0.1", "0/15", "0.1", "0/15", "0.1"]
     assert said == ""
@@ -275,3 +277,43 @@ def test_a_node_without_an_agents_pod(server: Server, inspected: Inspected) -> N
     lines, said = inspected("-o", "wide")
     assert lines[2][3] == "?"
     assert "b (namespace opencgpu has no pod of its agent with a port status)" in said
+
+
+def decided_by_hami(server: Server, name: str) -> None:
+    """Have HAMi's scheduler decide for a node: it publishes nothing, and its agent knows what was decided."""
+    server.objects["resourceslices"] = [
+        one for one in server.objects["resourceslices"] if one["metadata"]["name"] != name
+    ]
+    labelled = next(one for one in server.objects["nodes"] if one["metadata"]["name"] == name)
+    labelled["metadata"]["labels"] = {SCHEDULER_LABEL: "hami"}
+    slices = []
+    for pod, mib in (("theirs", 3000), ("waits", 1000)):
+        one = slice_of(mib * MIB, f"share-of-{pod}")
+        owner = {"namespace": "team", "name": pod, "uid": "u", "kind": "pod"}
+        one["shares"][0] |= {"limit": mib * MIB, "claim": owner}
+        slices.append(one)
+    body = figures(3000 * MIB, *slices, index=0)
+    server.proxy[name] = lambda one: one.answer(200, body)
+
+
+def test_where_another_scheduler_decides(server: Server, inspected: Inspected) -> None:
+    """Such a node is shown by its agent's word, without -o wide, too; an agent that is silent is named."""
+    decided_by_hami(server, "b")
+    lines, said = inspected()
+    assert [line[:4] for line in lines[1:3]] == [
+        ["a", "10.0.0.1", "3072/15360", "3072/15360"],
+        ["b", "10.0.0.1", "4000/15109", "4000/15109"],
+    ]
+    assert (lines[-1], said) == (["7072/30469", "(23%)"], "")
+    lines, _ = inspected("-d", "b")
+    assert lines[:3] == [["NAME:", "b"], ["IPADDRESS:", "10.0.0.1"], ["SCHEDULER:", "hami"]]
+    assert [line for line in lines if line[1:2] == ["team"]] == [
+        ["theirs", "team", "3000"],
+        ["waits", "team", "1000"],
+    ]
+    lines, _ = inspected("-o", "wide")
+    assert (lines[1][-1], lines[2][-1], lines[2][3]) == ("-", "hami", "3000")
+    server.proxy["b"] = lambda one: one.answer(503, b"the engine is not running")
+    lines, said = inspected()
+    assert lines[2][:4] == ["b", "10.0.0.1", "0/0", "0/0"]
+    assert "b (status 503: the engine is not running)" in said
