@@ -186,28 +186,41 @@ def served(component: Server) -> Iterator[None]:
         component.stop()
 
 
-def chart_configuration() -> dict[str, Any]:
-    """Return the configuration of the chart's scheduler."""
+@dataclass(frozen=True)
+class Chosen:
+    """Settings of the scheduler, beside its defaults: keys of its configuration, and its environment."""
+
+    configuration: dict[str, Any]
+    env: dict[str, str]
+
+
+DEFAULTS = Chosen({}, {})
+
+
+def chart_choice() -> Chosen:
+    """Return the settings of the chart's scheduler, without its limit of memory."""
     documents = rendered("scheduler.enabled=true")
     (found,) = [one for one in documents if "scheduler.yaml" in one.get("data", ())]
     chosen: dict[str, Any] = yaml.safe_load(found["data"]["scheduler.yaml"])
-    return {key: value for key, value in chosen.items() if key != "profiles"}
+    names = {"kind": "Deployment", "name": found["metadata"]["name"]}
+    (made,) = [one for one in documents if {"kind": one["kind"], "name": one["metadata"]["name"]} == names]
+    (container,) = made["spec"]["template"]["spec"]["containers"]
+    env = {one["name"]: one["value"] for one in container["env"] if "value" in one}
+    return Chosen({key: value for key, value in chosen.items() if key != "profiles"}, env)
 
 
-def scheduler(
-    settings: Settings, folder: Path, credentials: Credentials, configuration: dict[str, Any]
-) -> Server:
-    limits = configuration.get("clientConnection", QPS)
+def scheduler(settings: Settings, folder: Path, credentials: Credentials, chosen: Chosen) -> Server:
+    limits = chosen.configuration.get("clientConnection", QPS)
     config = {
         "apiVersion": "kubescheduler.config.k8s.io/v1",
         "kind": "KubeSchedulerConfiguration",
-        **configuration,
+        **chosen.configuration,
         "clientConnection": {"kubeconfig": str(credentials.path("kube-scheduler")), **limits},
         "leaderElection": {"leaderElect": False},
     }
     (folder / "scheduler.json").write_text(json.dumps(config))
     flags = [f"--config={folder}/scheduler.json", f"--authorization-always-allow-paths={METRICS}"]
-    return settings.component("kube-scheduler", flags, listens(10259))
+    return settings.component("kube-scheduler", flags, listens(10259), chosen.env)
 
 
 def count_bound() -> int:
@@ -231,12 +244,12 @@ def await_bound(number: int, seconds: float) -> int:
 
 @dataclass(frozen=True)
 class Case:
-    """given: claims that have parts already. configuration: of the scheduler, beside the defaults."""
+    """given: claims that have parts already."""
 
     nodes: int
     claims: bool
     given: int
-    configuration: dict[str, Any]
+    chosen: Chosen
 
 
 def measure(folder: Path, case: Case, pods: int, seconds: float) -> str:
@@ -254,7 +267,7 @@ def measure(folder: Path, case: Case, pods: int, seconds: float) -> str:
             api.make([(f"{RESOURCES}/deviceclasses", class_)])
             api.make(map(resource_slice, range(case.nodes)))
             api.give((f"given-{number}", allocation(number, case.nodes)) for number in range(case.given))
-        component = scheduler(settings, folder, credentials, case.configuration)
+        component = scheduler(settings, folder, credentials, case.chosen)
         with served(component):
             make_pods(api, "warm", WARM, claims=case.claims)
             warm = await_bound(WARM, FIRST_S)
@@ -284,13 +297,13 @@ def main() -> None:
     LOGS.mkdir(parents=True, exist_ok=True)
     print(f"Kubernetes {VERSION}: processor time of kube-scheduler for a pod, and pods in a second")
     print(f"{'nodes':>6} {'claims':>7} {'plain pods':>18} {'with claims':>18} {'as the chart sets':>18}")
-    ours = chart_configuration()
+    ours = chart_choice()
     for nodes in chosen.nodes:
         for given in chosen.given:
             cells = []
-            for claims, configuration in ((False, {}), (True, {}), (True, ours)):
+            for claims, choice in ((False, DEFAULTS), (True, DEFAULTS), (True, ours)):
                 with tempfile.TemporaryDirectory(prefix="bench-kubernetes-") as folder:
-                    case = Case(nodes, claims, given if claims else 0, configuration)
+                    case = Case(nodes, claims, given if claims else 0, choice)
                     cells.append(measure(Path(folder), case, chosen.pods, chosen.seconds))
             print(f"{nodes:6} {given:7} {' '.join(cells)}", flush=True)
 

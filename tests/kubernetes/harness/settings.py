@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -42,8 +42,14 @@ class Settings:
     def kubectl(self) -> Path:
         return self.programs / "kubectl"
 
-    def component(self, name: str, flags: Sequence[str], ready: Callable[[], object]) -> Server:
-        return Server(name, [*self.program(name), *flags], self.logs / f"{name}.log", ready)
+    def component(
+        self,
+        name: str,
+        flags: Sequence[str],
+        ready: Callable[[], object],
+        env: Mapping[str, str] | None = None,
+    ) -> Server:
+        return Server(name, [*self.program(name), *flags], self.logs / f"{name}.log", ready, env)
 
     @property
     def features(self) -> Sequence[str]:
