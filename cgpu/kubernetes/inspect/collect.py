@@ -12,12 +12,14 @@ from lightkube.resources.core_v1 import Node
 from lightkube.resources.resource_v1 import ResourceClaim, ResourceSlice
 
 from cgpu.kubernetes.inspect.use import GpuUse, ShareUse, Use
-from cgpu.kubernetes.names import DRIVER, MEMORY, SCHEDULER_LABEL
+from cgpu.kubernetes.labels import NOT_ISOLATED, NodeLabels, read_labels
+from cgpu.kubernetes.names import DRIVER, MEMORY
 from cgpu.kubernetes.quantity import read_amount
 from cgpu.kubernetes.results import results
 from cgpu.sizes import MIB
 
 CHUNK = 500
+SLICES = "cgpu"  # mode of a node
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,13 +63,19 @@ class GpuState:
 class NodeState:
     """A node with GPUs, in the order of their indexes.
 
-    scheduler: the system that decides for its pods; "": Kubernetes' own, to which it publishes them.
+    mode: cgpu: Kubernetes' scheduler gives out slices; share: it gives out parts that nothing enforces; else
+    the system whose scheduler decides for its pods.
     """
 
     name: str
     address: str
     gpus: tuple[GpuState, ...]
-    scheduler: str = ""
+    mode: str = SLICES
+
+    @property
+    def is_published(self) -> bool:
+        """Whether Kubernetes' scheduler gives out its GPUs; else its agent alone knows them."""
+        return self.mode in (SLICES, NOT_ISOLATED)
 
     @property
     def allocated(self) -> int:
@@ -104,16 +112,15 @@ def states(
     given = _given(claims)
     by_name = {_name(node): node for node in nodes}
     # Of a node for which another system decides, its agent alone knows the GPUs.
-    others = {name: system for name, node in by_name.items() if (system := _scheduler(node))}
-    found: dict[str, list[GpuState]] = defaultdict(
-        list, {name: [] for name in others if only in (None, name)}
-    )
+    labels = {name: read_labels(node) for name, node in by_name.items()}
+    others = {name for name, said in labels.items() if said.scheduler and only in (None, name)}
+    found: dict[str, list[GpuState]] = defaultdict(list, {name: [] for name in others})
     for one in slices:
         name = one.spec.nodeName
         if name is not None and only in (None, name) and name not in others:
             found[name].extend(_gpus(one, given))
     return tuple(
-        NodeState(name, _address(by_name.get(name)), _sorted(gpus), others.get(name, ""))
+        NodeState(name, _address(by_name.get(name)), _sorted(gpus), _mode(labels.get(name)))
         for name, gpus in sorted(found.items())
     )
 
@@ -124,7 +131,7 @@ def with_use(nodes: Iterable[NodeState], use: Use) -> tuple[NodeState, ...]:
 
 
 def _with_use(node: NodeState, use: Mapping[str, GpuUse]) -> tuple[GpuState, ...]:
-    if not node.scheduler:
+    if node.is_published:
         return tuple(_gpu_with_use(gpu, use.get(gpu.device)) for gpu in node.gpus)
     return _sorted(
         GpuState(device, one.index, one.product, one.total // MIB, (), _taken(one), _up(one.used))
@@ -202,8 +209,10 @@ def _name(node: Node) -> str:
     return (node.metadata.name if node.metadata is not None else None) or ""
 
 
-def _scheduler(node: Node) -> str:
-    return ((node.metadata.labels if node.metadata is not None else None) or {}).get(SCHEDULER_LABEL) or ""
+def _mode(labels: NodeLabels | None) -> str:
+    if labels is None or (labels.isolated and not labels.scheduler):
+        return SLICES
+    return labels.scheduler or NOT_ISOLATED
 
 
 def _address(node: Node | None) -> str:

@@ -58,7 +58,7 @@ def main(arguments: Sequence[str] | None = None, program: str = PROGRAM) -> int:
         nodes = collect(client, options.node)
         if options.node is not None and not nodes:
             raise CgpuError(f"node {show(options.node)} publishes no GPU; nodes that do: {program}")
-        asked = {node.name for node in nodes if options.output is not None or node.scheduler}
+        asked = {node.name for node in nodes if options.output is not None or not node.is_published}
         if asked:
             nodes, silent = _with_use(nodes, asked, options.namespace, client, http_client(chosen))
             if silent:

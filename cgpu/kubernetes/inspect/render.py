@@ -8,10 +8,12 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 
-from cgpu.kubernetes.inspect.collect import GivenShare, NodeState
+from cgpu.kubernetes.inspect.collect import SLICES, GivenShare, NodeState
+from cgpu.kubernetes.labels import NOT_ISOLATED
 
 MIB_OF_GIB = 1024
 GAP = "  "
+MODES = {NOT_ISOLATED: f"{NOT_ISOLATED} (counted, not enforced)"}
 
 
 def summary(nodes: Sequence[NodeState], *, wide: bool = False) -> str:
@@ -19,7 +21,7 @@ def summary(nodes: Sequence[NodeState], *, wide: bool = False) -> str:
     unit = unit_of(nodes)
     most = max((len(node.gpus) for node in nodes), default=0)
     head = ["NAME", "IPADDRESS", *_heads(range(most), "Allocated/Total", wide=wide), f"GPU Memory({unit})"]
-    rows = [[*head, *([f"Used({unit})", "PRODUCT", "TAINTS", "SCHEDULER"] if wide else [])]]
+    rows = [[*head, *([f"Used({unit})", "PRODUCT", "TAINTS", "MODE"] if wide else [])]]
     for node in nodes:
         row = [node.name, node.address]
         for gpu in node.gpus:
@@ -28,7 +30,7 @@ def summary(nodes: Sequence[NodeState], *, wide: bool = False) -> str:
         row.append(_of(node.allocated, node.total, unit))
         if wide:
             row += [used(node.used, unit), _listed(gpu.product for gpu in node.gpus), _taints(node)]
-            row.append(node.scheduler or "-")
+            row.append(node.mode)
         rows.append(row)
     table = aligned(rows)
     return "\n".join([*table, *cluster(nodes, unit, max(map(len, table)))]) + "\n"
@@ -40,7 +42,7 @@ def details(nodes: Sequence[NodeState], *, wide: bool = False) -> str:
     lines: list[str] = []
     for node in nodes:
         lines += ["", f"NAME:       {node.name}", f"IPADDRESS:  {node.address}"]
-        lines += [f"SCHEDULER:  {node.scheduler}", ""] if node.scheduler else [""]
+        lines += [f"MODE:       {MODES.get(node.mode, node.mode)}", ""] if node.mode != SLICES else [""]
         head = ["NAME", "NAMESPACE", *_heads((gpu.index for gpu in node.gpus), "Allocated", wide=wide)]
         lines += aligned([head, *_pods(node, unit, wide=wide)])
         lines += [f"Allocated :  {amount(node.allocated, unit)} ({percent(node.allocated, node.total)})"]

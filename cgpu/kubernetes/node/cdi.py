@@ -25,6 +25,11 @@ def device_id(share: str) -> str:
     return f"{SHARE_KIND}={share}"
 
 
+def whole_card(uuid: str) -> str:
+    """Return the device of a whole card, which NVIDIA's toolkit describes: it names cards by UUID, too."""
+    return f"nvidia.com/gpu={uuid}"
+
+
 def specification(shares: Iterable[str]) -> dict[str, Any]:
     """Describe the devices of a claim's shares."""
     devices = [

@@ -4,44 +4,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from lightkube.models.resource_v1 import Device, DeviceTaint
 
+from cgpu.kubernetes.labels import Placement
 from cgpu.kubernetes.names import (
     MAX_TURNS,
     MEMORY,
     PLACEMENT,
-    PLACEMENT_LABEL,
-    SCHEDULE_LABEL,
-    SCHEDULER_LABEL,
     TURN,
     TURNS,
     WEIGHT,
 )
 from cgpu.kubernetes.node.card import Card
 from cgpu.kubernetes.node.units import Unit, published_mib
-
-# The values of the label by which Alibaba's clusters share the GPUs of a node; any other gives them whole.
-SHARED = ("cgpu", "core_mem", "share")
-Placement = Literal["binpack", "spread"]
-
-
-@dataclass(frozen=True, slots=True)
-class NodeLabels:
-    """Settings by labels of a node. shared: whether Kubernetes' scheduler gives out parts of its cards."""
-
-    shared: bool
-    placement: Placement
-
-
-def read_labels(labels: Mapping[str, str]) -> NodeLabels:
-    """Read the labels; without them cards are shared, and filled one after the other."""
-    schedule = labels.get(SCHEDULE_LABEL)
-    placement: Placement = "spread" if labels.get(PLACEMENT_LABEL) == "spread" else "binpack"
-    ours = not labels.get(SCHEDULER_LABEL)
-    return NodeLabels(ours and (schedule is None or schedule in SHARED), placement)
 
 
 def in_order(cards: Sequence[Card], placement: Placement) -> list[Card]:

@@ -167,7 +167,7 @@ class Plugin:
         for name in _names(request.claims):
             try:
                 record = self._claims.prepare(name)
-                devices = [_device(self._pool, share) for share in record.shares]
+                devices = [_device(self._pool, share, isolated=record.isolated) for share in record.shares]
             except (CgpuError, OSError) as error:
                 self._log(f"{name}: not prepared: {_words(error)}", ERROR, _fields(name))
                 response.claims[name.uid].error = _words(error)
@@ -221,13 +221,13 @@ def _fields_of(record: Record) -> dict[str, str]:
     return found
 
 
-def _device(pool: str, share: AllocatedShare) -> dra_pb2.Device:
+def _device(pool: str, share: AllocatedShare, *, isolated: bool) -> dra_pb2.Device:
     return dra_pb2.Device(
         # The kubelet knows a request with alternatives by the request's name, as containers do.
         request_names=[share.request.partition("/")[0]],
         pool_name=pool,
         device_name=share.device,
-        cdi_device_ids=[cdi.device_id(share.share)],
+        cdi_device_ids=[cdi.device_id(share.share) if isolated else cdi.whole_card(share.gpu)],
         share_id=share.share,
     )
 

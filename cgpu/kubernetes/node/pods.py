@@ -21,6 +21,7 @@ from lightkube.resources.core_v1 import Pod
 from cgpu import pod_shares
 from cgpu.client.tree import EngineDownError, Tree
 from cgpu.errors import CgpuError, show
+from cgpu.kubernetes.labels import read_labels
 from cgpu.kubernetes.names import SCHEDULER_LABEL
 from cgpu.kubernetes.node.allocation import AllocatedShare
 from cgpu.kubernetes.node.api import Api, ApiServerError
@@ -83,8 +84,7 @@ class Pods:
 
         With none, no container waits any more, and what pods have had is given back.
         """
-        node = self._api.node()
-        label = ((node.metadata.labels if node.metadata is not None else None) or {}).get(SCHEDULER_LABEL)
+        label = read_labels(self._api.node()).scheduler
         with self._lock:
             changed = not self._is_chosen or label != self._label
             self._is_chosen, self._label = True, label

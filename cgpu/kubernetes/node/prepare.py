@@ -23,7 +23,8 @@ from cgpu import pod_shares, share_asks, shares
 from cgpu.client.tree import Tree
 from cgpu.config import effective
 from cgpu.errors import CgpuError
-from cgpu.kubernetes.names import RUNTIME_CLASS
+from cgpu.kubernetes.labels import NOT_ISOLATED, read_labels
+from cgpu.kubernetes.names import RUNTIME_CLASS, SCHEDULE_LABEL
 from cgpu.kubernetes.node import cdi
 from cgpu.kubernetes.node.allocation import AllocatedShare, NotHereError, allocated
 from cgpu.kubernetes.node.api import Api, ApiServerError, GoneError
@@ -34,6 +35,11 @@ from cgpu.kubernetes.node.units import Unit
 from cgpu.pod_shares import PodShares
 from cgpu.replace import tidy_folder
 from cgpu.slice import Slice
+
+WHOLE = (
+    f"label {SCHEDULE_LABEL}={NOT_ISOLATED} of this node: its containers have whole GPUs, and nothing holds "
+    "them to what was counted"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,10 +92,12 @@ class Claims:
         unit = before.unit if before is not None else self._unit
         priority = _allows_claim_priority()
         wanted = allocated(claim, self._pool, cards(self._tree), unit, claim_priority=priority)
-        pods = self._pods(name, claim, wanted)
+        isolated = before is not None or read_labels(self._api.node()).isolated
+        pods = self._pods(name, claim, wanted, isolated=isolated)
         names = {one.uid: one.name for one in _consumers(claim) if one.uid in pods}
-        record = Record(name, wanted, pods, unit, names)
-        self._keep(record, before)
+        record = Record(name, wanted, pods, unit, names, isolated)
+        if isolated:
+            self._keep(record, before)
         return record
 
     def keep(self, record: Record) -> None:
@@ -190,7 +198,7 @@ class Claims:
                 raise
 
     def _pods(
-        self, name: ClaimName, claim: ResourceClaim, wanted: tuple[AllocatedShare, ...]
+        self, name: ClaimName, claim: ResourceClaim, wanted: tuple[AllocatedShare, ...], *, isolated: bool
     ) -> dict[str, dict[str, tuple[str, ...]]]:
         """Return who may use a claim's shares. Raises CgpuError where there are pods and none of them may."""
         found: dict[str, dict[str, tuple[str, ...]]] = {}
@@ -198,7 +206,10 @@ class Claims:
         for consumer in _consumers(claim):
             try:
                 pod = self._api.pod(name.namespace, consumer.name, consumer.uid)
-                self._warn_of_runtime(pod, name)
+                if isolated:
+                    self._warn_of_runtime(pod, name)
+                else:
+                    self._tell(pod, "NotIsolated", f"{name}: {WHOLE}")
                 found[consumer.uid] = dict(containers(pod, name.name, [share.request for share in wanted]))
             except GoneError:
                 continue

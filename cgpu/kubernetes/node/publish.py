@@ -16,9 +16,10 @@ from lightkube.resources.core_v1 import Node
 from lightkube.resources.resource_v1 import ResourceSlice
 
 from cgpu.errors import CgpuError
+from cgpu.kubernetes.labels import read_labels
 from cgpu.kubernetes.names import DRIVER, GATE_OFF, SCHEDULE_LABEL, SCHEDULER_LABEL, SLICE_PLACEMENT
 from cgpu.kubernetes.node.api import Api, ApiServerError
-from cgpu.kubernetes.node.devices import device, in_order, read_labels, turns
+from cgpu.kubernetes.node.devices import device, in_order, turns
 from cgpu.kubernetes.node.health import WORDS, Health
 from cgpu.kubernetes.node.units import Unit
 
@@ -55,7 +56,7 @@ class Publisher:
     def publish(self, health: Sequence[Health]) -> None:
         """Make the ResourceSlice say what is. Raises ApiServerError, GoneError, NoSharingError."""
         node = self._api.node()
-        labels = read_labels((node.metadata.labels if node.metadata else None) or {})
+        labels = read_labels(node)
         if not labels.shared:
             if not self._whole:
                 why = f"{SCHEDULE_LABEL} or {SCHEDULER_LABEL}"

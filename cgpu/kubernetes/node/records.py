@@ -56,7 +56,7 @@ class Record:
     """A prepared claim.
 
     pods: by the UID of each pod, and by request, the containers that may use it. unit: of its amounts.
-    names: of the pods, by UID.
+    names: of the pods, by UID. isolated: always so of a record that is kept.
     """
 
     claim: ClaimName
@@ -64,6 +64,7 @@ class Record:
     pods: dict[str, dict[str, tuple[str, ...]]]
     unit: Unit
     names: dict[str, str] = field(default_factory=dict)
+    isolated: bool = True
 
 
 class Records:

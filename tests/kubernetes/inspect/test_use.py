@@ -20,7 +20,7 @@ from lightkube.resources.core_v1 import Pod
 from cgpu.errors import CgpuError
 from cgpu.kubernetes.inspect import main, use
 from cgpu.kubernetes.inspect.use import Agent, GpuUse, ShareUse
-from cgpu.kubernetes.names import SCHEDULER_LABEL
+from cgpu.kubernetes.names import SCHEDULE_LABEL, SCHEDULER_LABEL
 from cgpu.sizes import MIB
 from tests.kubernetes.inspect.test_inspect import given, node, published
 
@@ -306,13 +306,16 @@ def test_where_another_scheduler_decides(server: Server, inspected: Inspected) -
     ]
     assert (lines[-1], said) == (["7072/30469", "(23%)"], "")
     lines, _ = inspected("-d", "b")
-    assert lines[:3] == [["NAME:", "b"], ["IPADDRESS:", "10.0.0.1"], ["SCHEDULER:", "hami"]]
+    assert lines[:3] == [["NAME:", "b"], ["IPADDRESS:", "10.0.0.1"], ["MODE:", "hami"]]
     assert [line for line in lines if line[1:2] == ["team"]] == [
         ["theirs", "team", "3000"],
         ["waits", "team", "1000"],
     ]
     lines, _ = inspected("-o", "wide")
-    assert (lines[1][-1], lines[2][-1], lines[2][3]) == ("-", "hami", "3000")
+    assert (lines[1][-1], lines[2][-1], lines[2][3]) == ("cgpu", "hami", "3000")
+    server.objects["nodes"][0]["metadata"]["labels"] = {SCHEDULE_LABEL: "share"}
+    assert inspected("-o", "wide")[0][1][-1] == "share"
+    assert ["MODE:", "share", "(counted,", "not", "enforced)"] in inspected("-d", "a")[0]
     server.proxy["b"] = lambda one: one.answer(503, b"the engine is not running")
     lines, said = inspected()
     assert lines[2][:4] == ["b", "10.0.0.1", "0/0", "0/0"]

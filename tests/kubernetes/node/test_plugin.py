@@ -36,11 +36,12 @@ class FewClaims:
     def __init__(self) -> None:
         self.given_back: list[str] = []
         self.share = SHARE
+        self.isolated = True
 
     def prepare(self, name: ClaimName) -> Record:
         if name.uid != CLAIM:
             raise CgpuError("GPU 0 has too little memory left")
-        return Record(name, (self.share,), {"p1": {}}, "card", {"p1": "web-0"})
+        return Record(name, (self.share,), {"p1": {}}, "card", {"p1": "web-0"}, self.isolated)
 
     def unprepare(self, uid: str) -> None:
         if uid != CLAIM:
@@ -117,6 +118,10 @@ def test_prepare_of_several_claims(kubelet: Kubelet) -> None:
     assert (device.pool_name, device.device_name, list(device.request_names)) == (NODE, T4.device, ["r0"])
     assert list(device.cdi_device_ids) == [f"opencgpu.io/share={share_id(0)}"]
     assert device.share_id == share_id(0)
+    kubelet.claims.isolated = False
+    (whole,) = kubelet.prepare(CLAIM).claims[CLAIM].devices
+    assert (list(whole.cdi_device_ids), whole.share_id) == ([f"nvidia.com/gpu={T4.uuid}"], share_id(0))
+    del kubelet.fields[2:]
     assert found.claims[OTHER].error == "GPU 0 has too little memory left"
     claim = {"namespace": "team", "claim": "c0"}
     assert kubelet.fields == [

@@ -476,3 +476,24 @@ def test_a_container_that_waits(node: Node) -> None:
     node.claims.answer(said.append)
     assert list(share_asks.asked(folder)) == []
     assert shares.read(share_id(0), folder).pods == {POD: ("main",), later: ("one",)}
+
+
+def test_sharing_without_isolation(node: Node) -> None:
+    """Where a label says so, a claim is counted alone: nothing is reserved, and its pod is told so once.
+
+    What was prepared before the label came stays a slice.
+    """
+    node.api.labels = {"ack.node.gpu.schedule": "share"}
+    for _ in range(2):
+        found = node.claims.prepare(NAME)
+        assert not found.isolated
+        assert [share.gpu for share in found.shares] == [T4.uuid, SECOND.uuid]
+    assert (node.engine.held, node.left()) == ({}, [])
+    ((reason, said),) = node.api.events
+    assert (reason, "nothing holds them to what was counted" in said) == ("NotIsolated", True)
+    node.claims.unprepare(CLAIM)
+    node.api.labels = {}
+    node.claims.prepare(NAME)
+    node.api.labels = {"ack.node.gpu.schedule": "share"}
+    assert node.claims.prepare(NAME).isolated
+    assert len(node.engine.held) == 2

@@ -10,7 +10,7 @@ import pytest
 
 from cgpu.client.tree import Tree
 from cgpu.kubernetes.node.api import Api
-from cgpu.kubernetes.node.devices import in_order, read_labels, turns
+from cgpu.kubernetes.node.devices import in_order, turns
 from cgpu.kubernetes.node.health import Health, observe
 from cgpu.kubernetes.node.publish import Publisher
 from tests.kubernetes.node.fakes import FakeApi, FakeEngine
@@ -87,9 +87,8 @@ def test_label_of_the_node(api: FakeApi, value: str, shared: bool) -> None:
 def test_order_of_devices() -> None:
     """The scheduler takes the first that fits: the fullest stays in front, or the emptiest comes there."""
     used = [replace(T4, reserved=1 << 30), SECOND]
-    assert in_order(used, read_labels({}).placement) == used
-    spread = read_labels({"ack.node.gpu.placement": "spread"}).placement
-    assert in_order(used, spread) == [SECOND, used[0]]
+    assert in_order(used, "binpack") == used
+    assert in_order(used, "spread") == [SECOND, used[0]]
 
 
 def test_turns_of_cards(api: FakeApi, publisher: Publisher) -> None:
