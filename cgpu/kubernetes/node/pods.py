@@ -138,6 +138,8 @@ class Pods:
         self._is_left = True
         if self._system is not None and self._due:
             found = cards(self._tree)
+            if not found:  # as while it is started again
+                raise EngineDownError("the engine has no GPU")
             for uid in [uid for uid in pods if uid in self._due]:
                 self._decided.discard(uid)
                 self._bring(self._system, pods[uid], found)

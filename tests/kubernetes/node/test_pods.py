@@ -245,3 +245,16 @@ def test_one_that_fails(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     node.pods.retry()
     assert looked == [*uids, uids[3]]
     assert len(node.engine.held) == 4
+
+
+def test_an_engine_without_cards(node: Node) -> None:
+    """An engine that is just being started has no cards for a moment: nobody is refused or loses anything."""
+    node.run(hami((T4.uuid, 3000, 0)))
+    before, node.engine.cards = node.engine.cards, []
+    node.api.changes = [("ADDED", hami((SECOND.uuid, 3000, 0), uid=OTHER))]
+    with pytest.raises(EngineDownError):
+        node.pods.follow()
+    assert (len(node.engine.held), node.given(OTHER), node.api.events) == (1, None, [])
+    node.engine.cards = before
+    node.pods.retry()
+    assert node.given() == {"c0": [(T4.uuid, 3000, 1)]}
