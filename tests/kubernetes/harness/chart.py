@@ -67,6 +67,16 @@ def remove(cluster: Cluster) -> None:
         cluster.delete(one)
 
 
+@contextmanager
+def with_other_schedulers(cluster: Cluster, options: Sequence[str]) -> Iterator[None]:
+    """Have the chart with values for other schedulers; take their policies away again."""
+    install(cluster, options)
+    yield
+    for one in rendered(options=options):
+        if one["metadata"]["name"].startswith("cgpu-scheduler-"):
+            cluster.delete(one)
+
+
 def remove_webhooks(cluster: Cluster) -> None:
     """Take the webhooks away: no process serves them after the test."""
     for kind in WEBHOOKS:

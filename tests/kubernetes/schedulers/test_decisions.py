@@ -7,7 +7,8 @@ The test writes and binds in its place, as that account; the chart's policy, the
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from tests.integration.commands import Outcome, call, eventually
 from tests.integration.engine import TREE
 from tests.kubernetes.harness import chart
 from tests.kubernetes.harness.cluster import Cluster
+from tests.kubernetes.harness.counts import count
 from tests.kubernetes.harness.credentials import NODE
 from tests.kubernetes.harness.slices import AGAIN_S, Slices, container, reserved, with_agent
 
@@ -32,6 +34,7 @@ AGENT_ROLE = ("ClusterRole", "cgpu-node")
 POLICY = "ValidatingAdmissionPolicy"
 JUDGE_ONLY = ("--server-side", "--force-conflicts", "--dry-run=server", "--validate=strict")
 ALLOCATED = "hami.io/vgpu-devices-allocated"
+PODS = count(16, 50)
 
 
 class Hami(Slices):
@@ -56,10 +59,10 @@ class Hami(Slices):
         statuses = self.cluster.pod_status(name, self.namespace).containerStatuses or ()
         return any(one.state is not None and one.state.running is not None for one in statuses)
 
-    def decide(self, name: str, *entries: str) -> None:
+    def decide(self, name: str, *entries: str, node: str = NODE) -> None:
         """Write what each container has: UUID,NVIDIA,MiB,cores: or nothing."""
         text = "".join(f"{entry};" for entry in entries)
-        words = [f"{ALLOCATED}={text}", f"hami.io/vgpu-node={NODE}"]
+        words = [f"{ALLOCATED}={text}", f"hami.io/vgpu-node={node}"]
         done = self.as_scheduler("annotate", "pod", name, *words)
         assert done.returncode == 0, done.text
 
@@ -83,21 +86,28 @@ class Hami(Slices):
 @pytest.fixture
 def hami(cluster: Cluster, namespace: str, tmp_path: Path) -> Iterator[Hami]:
     options = values_of(tmp_path, {"hami": ACCOUNT}, "admission.enabled=false")
-    cluster.api.patch(Node, NODE, {"metadata": {"labels": {SCHEDULER_LABEL: "hami"}}})
+    with chart.with_other_schedulers(cluster, options), hami_node(cluster, namespace, options) as found:
+        found.folder = tmp_path
+        yield found
+
+
+@contextmanager
+def hami_node(cluster: Cluster, namespace: str, options: Sequence[str]) -> Iterator[Hami]:
+    """Yield the node with HAMi's label and our agent; afterwards its containers wait no more."""
+    label(cluster, "hami")
     words = ("--scheduler", f"hami={NAME}")
     try:
         with with_agent(cluster, namespace, publishes=False, options=options, words=words) as found:
-            made = Hami(found.cluster, found.namespace, found.agent, found.arguments)
-            made.folder = tmp_path
             eventually(Path(paths.SHARES, "pods").is_dir, "containers wait for the agent")
-            yield made
-        cluster.api.patch(Node, NODE, {"metadata": {"labels": {SCHEDULER_LABEL: None}}})
+            yield Hami(found.cluster, found.namespace, found.agent, found.arguments)
+        label(cluster, None)
         eventually(lambda: not Path(paths.SHARES, "pods").exists(), "containers wait no more", 90)
     finally:
-        cluster.api.patch(Node, NODE, {"metadata": {"labels": {SCHEDULER_LABEL: None}}})
-        for one in chart.rendered(options=options):
-            if one["metadata"]["name"] == "cgpu-scheduler-hami":
-                cluster.delete(one)
+        label(cluster, None)
+
+
+def label(cluster: Cluster, system: str | None) -> None:
+    cluster.api.patch(Node, NODE, {"metadata": {"labels": {SCHEDULER_LABEL: system}}})
 
 
 def uuids() -> list[str]:
@@ -218,21 +228,47 @@ def test_an_excess_waits(hami: Hami) -> None:
     assert hami.seen("excess", "c0") == [(first, 4000)]
 
 
-def test_many_pods_and_deaths(hami: Hami) -> None:
-    """Pods come at once while the agent is killed: each has its own, and afterwards nothing is left."""
+@pytest.fixture
+def places(cluster: Cluster) -> Iterator[None]:
+    """Give the cards places for all pods of a test."""
+    before = cluster.engine.read("0/max_inst")
+    for gpu in cluster.engine.gpus():
+        cluster.engine.write(f"{gpu}/max_inst", str(PODS))
+    yield
+    for gpu in cluster.engine.gpus():
+        cluster.engine.write(f"{gpu}/max_inst", before)
+
+
+@pytest.mark.timeout(count(300, 1200))
+def test_many_pods_and_deaths(places: None, hami: Hami) -> None:
+    """Pods with lying variables come at once while the agent is killed and pods die: each has its own.
+
+    A forged annotation in between changes nothing, and what pods have goes with them.
+    """
     cards = uuids()
-    names = [f"p{number}" for number in range(16)]
-    for number, name in enumerate(names):
-        gpu = cards[number % len(cards)]
-        hami.theirs(name, {"NVIDIA_VISIBLE_DEVICES": gpu})
-        hami.place(name, f"{gpu},NVIDIA,{500 + number},0:")
-        if number == 8:
+    lies = {"NVIDIA_VISIBLE_DEVICES": "all", "CUDA_DEVICE_MEMORY_LIMIT_0": "15000m"}
+    dead = set(range(3, PODS, 5))
+    for number in range(PODS):
+        gpu, name = cards[number % len(cards)], f"p{number}"
+        hami.theirs(name, lies)
+        hami.place(name, f"{gpu},NVIDIA,{300 + number},0:")
+        if number in dead:
+            done = hami.cluster.kubectl("delete", "pod", name, "--force", "--namespace", hami.namespace)
+            assert done.returncode == 0, done.text
+        if number % 8 == 7:
             hami.agent.kill()
+            more = f"{ALLOCATED}={gpu},NVIDIA,15000,0:;"
+            words = ("annotate", "pod", "p0", more, "--overwrite", "--namespace", hami.namespace)
+            assert hami.cluster.kubectl(*words).returncode != 0
             hami.agent.start()
-    for number, name in enumerate(names):
-        hami.running(name, 240)
-        assert hami.seen(name, "c0") == [(cards[number % len(cards)], 500 + number)]
-    assert sorted(mib for _, mib, _ in reserved()) == list(range(500, 516))
-    for name in names[:8]:
-        hami.cluster.delete_pod(name, hami.namespace)
-    eventually(lambda: len(reserved()) == 8, "the shares of pods that are gone are given back", 60)
+    alive = [number for number in range(PODS) if number not in dead]
+    for number in alive:
+        hami.running(f"p{number}", 240)
+        assert hami.seen(f"p{number}", "c0") == [(cards[number % len(cards)], 300 + number)]
+    eventually(
+        lambda: sorted(mib for _, mib, _ in reserved()) == [300 + number for number in alive],
+        "the ledger is what runs",
+        60,
+    )
+    hami.cluster.api.deletecollection(Pod, namespace=hami.namespace)
+    eventually(lambda: not reserved(), "the shares of pods that are gone are given back", 120)
