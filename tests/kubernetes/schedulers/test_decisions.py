@@ -35,6 +35,7 @@ POLICY = "ValidatingAdmissionPolicy"
 JUDGE_ONLY = ("--server-side", "--force-conflicts", "--dry-run=server", "--validate=strict")
 ALLOCATED = "hami.io/vgpu-devices-allocated"
 PODS = count(16, 50)
+MOST = 25  # pods of a card
 
 
 class Hami(Slices):
@@ -233,7 +234,7 @@ def places(cluster: Cluster) -> Iterator[None]:
     """Give the cards places for all pods of a test."""
     before = cluster.engine.read("0/max_inst")
     for gpu in cluster.engine.gpus():
-        cluster.engine.write(f"{gpu}/max_inst", str(PODS))
+        cluster.engine.write(f"{gpu}/max_inst", str(MOST))
     yield
     for gpu in cluster.engine.gpus():
         cluster.engine.write(f"{gpu}/max_inst", before)
