@@ -62,6 +62,7 @@ FIRST_S = 600.0  # until the scheduler's caches have everything and the first po
 
 # A path of the API, and the object that is made there.
 Made = tuple[str, dict[str, Any]]
+Chosen = tuple[dict[str, Any], dict[str, str]]  # keys of the scheduler's configuration, and its environment
 
 
 def node(number: int) -> Made:
@@ -186,41 +187,29 @@ def served(component: Server) -> Iterator[None]:
         component.stop()
 
 
-@dataclass(frozen=True)
-class Chosen:
-    """Settings of the scheduler, beside its defaults: keys of its configuration, and its environment."""
-
-    configuration: dict[str, Any]
-    env: dict[str, str]
-
-
-DEFAULTS = Chosen({}, {})
-
-
 def chart_choice() -> Chosen:
-    """Return the settings of the chart's scheduler, without its limit of memory."""
+    """Return configuration and environment of the chart's scheduler, but for its limit of memory."""
     documents = rendered("scheduler.enabled=true")
     (found,) = [one for one in documents if "scheduler.yaml" in one.get("data", ())]
     chosen: dict[str, Any] = yaml.safe_load(found["data"]["scheduler.yaml"])
-    names = {"kind": "Deployment", "name": found["metadata"]["name"]}
-    (made,) = [one for one in documents if {"kind": one["kind"], "name": one["metadata"]["name"]} == names]
+    made = next(one for one in documents if "--config=/configuration/scheduler.yaml" in str(one.get("spec")))
     (container,) = made["spec"]["template"]["spec"]["containers"]
-    env = {one["name"]: one["value"] for one in container["env"] if "value" in one}
-    return Chosen({key: value for key, value in chosen.items() if key != "profiles"}, env)
+    del chosen["profiles"]
+    return chosen, {one["name"]: one["value"] for one in container["env"] if "value" in one}
 
 
 def scheduler(settings: Settings, folder: Path, credentials: Credentials, chosen: Chosen) -> Server:
-    limits = chosen.configuration.get("clientConnection", QPS)
+    limits = chosen[0].get("clientConnection", QPS)
     config = {
         "apiVersion": "kubescheduler.config.k8s.io/v1",
         "kind": "KubeSchedulerConfiguration",
-        **chosen.configuration,
+        **chosen[0],
         "clientConnection": {"kubeconfig": str(credentials.path("kube-scheduler")), **limits},
         "leaderElection": {"leaderElect": False},
     }
     (folder / "scheduler.json").write_text(json.dumps(config))
     flags = [f"--config={folder}/scheduler.json", f"--authorization-always-allow-paths={METRICS}"]
-    return settings.component("kube-scheduler", flags, listens(10259), chosen.env)
+    return settings.component("kube-scheduler", flags, listens(10259), chosen[1])
 
 
 def count_bound() -> int:
@@ -301,7 +290,7 @@ def main() -> None:
     for nodes in chosen.nodes:
         for given in chosen.given:
             cells = []
-            for claims, choice in ((False, DEFAULTS), (True, DEFAULTS), (True, ours)):
+            for claims, choice in ((False, ({}, {})), (True, ({}, {})), (True, ours)):
                 with tempfile.TemporaryDirectory(prefix="bench-kubernetes-") as folder:
                     case = Case(nodes, claims, given if claims else 0, choice)
                     cells.append(measure(Path(folder), case, chosen.pods, chosen.seconds))
