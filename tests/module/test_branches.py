@@ -25,8 +25,9 @@ OWN = {
     r"\bwhat->run(_ordered)?\(": "struct km_reference_call: functions of the file that makes one",
     r"\bkey->is\(facts, key\)": "struct card_key: functions of card_access.c",
     r"\bopen\(inode, file\)": "km_opened_file_open(): its two callers name functions of theirs",
+    r"\bcard->control\(card,": "struct cgpu_card_client: card_control() of rm_client.c",
     r"\bvisit\(": "walks of the tree, of cgroups and of keys: a parameter that callers in the same file name",
-    r"\bcontained\(\(s32\)pids\[i\]\)": "card_view(): km_identity_of_process()",
+    r"\bcontained\(pids\[i\]\)": "view_processes(): km_identity_of_process()",
     r"\boperation->\w+\(|(\]\.|->)(begin|plan)\(context|\bkeeps\(context": "constant tables of the core",
 }
 LINE = re.compile(r"^(/\S+):(\d+)(?: \(discriminator \d+\))?$")
