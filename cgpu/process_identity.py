@@ -91,6 +91,11 @@ def living_start_time(pid: int, proc: Path = PROC) -> int:
     return 0 if state in ("", "Z", "X") else started
 
 
+def parent_of(pid: int, proc: Path = PROC) -> int:
+    """Return the parent of a process; 0 when there is none."""
+    return int((_fields(pid, proc) or (b"", b"0"))[1])
+
+
 def is_unkillable(process: ProcessIdentity) -> bool:
     """Tell whether a process was killed and cannot end: a thread waits where no signal reaches it.
 
@@ -111,8 +116,14 @@ def is_unkillable(process: ProcessIdentity) -> bool:
 
 
 def _stat(pid: int, proc: Path) -> tuple[str, int]:
+    fields = _fields(pid, proc)
+    return (fields[0].decode(), int(fields[19])) if fields else ("", 0)
+
+
+def _fields(pid: int, proc: Path) -> list[bytes]:
+    """Return what the kernel says of a process after its name; nothing when there is none."""
     try:
         fields = (proc / str(pid) / "stat").read_bytes().rpartition(b")")[2].split()
-        return fields[0].decode(), int(fields[19])
-    except (OSError, ValueError, IndexError):
-        return "", 0
+    except OSError:
+        return []
+    return fields if len(fields) > 19 and all(field.isdigit() for field in (fields[1], fields[19])) else []

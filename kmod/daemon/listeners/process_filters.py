@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from cgpu.client.directory import group_named
 from cgpu.kmod.daemon.engine import Container
+from cgpu.process_identity import PROC
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -121,10 +122,10 @@ def _name(container: Container, pid: int) -> str:
     return "its first process" if pid == container.pid else f"process {pid}, which was started in it,"
 
 
-def cgroup_text(pid: int) -> str:
+def cgroup_text(pid: int, proc: Path = PROC) -> str:
     """Return the lines that the kernel has of a process's cgroups; empty where the process is gone."""
     try:
-        return Path(f"/proc/{pid}/cgroup").read_text(errors="surrogateescape")
+        return (proc / str(pid) / "cgroup").read_text(errors="surrogateescape")
     except OSError:
         return ""
 

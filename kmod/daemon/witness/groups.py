@@ -10,6 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from cgpu.kmod.daemon.listeners.process_filters import cgroup_text
+from cgpu.process_identity import PROC, parent_of
+
 if TYPE_CHECKING:
     from cgpu.kmod.daemon.engine import Container
 
@@ -33,9 +36,10 @@ class Group:
 class Groups:
     """Groups by the number of their owner. Any thread may ask."""
 
-    def __init__(self, root: Path = ROOT) -> None:
+    def __init__(self, root: Path = ROOT, proc: Path = PROC) -> None:
         """Begin with none."""
         self._root = root
+        self._proc = proc
         self._groups: dict[int, Group] = {}
         self._lock = threading.Lock()
 
@@ -47,6 +51,9 @@ class Groups:
         """Open a container's group; None: it has none of its own, or that is gone."""
         path = container.cgroup
         if len(path) < 2 or not path.startswith("/") or ".." in path.split("/"):
+            return None
+        # Who has started the container is in the same group only where the container has none of its own.
+        if f"0::{path}" in cgroup_text(parent_of(container.pid, self._proc), self._proc).split("\n"):
             return None
         try:
             fd = os.open(f"{self._root}{path}", os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)

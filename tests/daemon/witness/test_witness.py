@@ -256,3 +256,16 @@ def test_a_group_whose_path_another_has(tmp_path: Path) -> None:
     (tmp_path / "b").rename(tmp_path / "a")
     watched.kill(3)
     assert [(tmp_path / name / "cgroup.kill").read_text() for name in ("old", "a")] == ["1", ""]
+
+
+def test_a_group_of_others(tmp_path: Path) -> None:
+    """A container in the group of whoever started it (`podman run --cgroups=disabled`) is not watched."""
+    for pid, parent, group in ((10, 9, "/user"), (9, 1, "/user"), (11, 9, "/user/a")):
+        folder = tmp_path / "proc" / str(pid)
+        folder.mkdir(parents=True)
+        (folder / "stat").write_text(f"{pid} (a) b)) S {parent} {'0 ' * 20}")
+        (folder / "cgroup").write_text(f"4:pids:/x\n0::{group}\n")
+    (tmp_path / "user/a").mkdir(parents=True)
+    watched = groups.Groups(tmp_path, tmp_path / "proc")
+    assert watched.add(Container("a", "/user", 10, 0, 0), 3) is None
+    assert watched.add(Container("a", "/user/a", 11, 0, 0), 3) is not None
