@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0
-/* The scheduling controls: channels are disabled and enabled, channel groups get timeslices. */
+/* Orders to a card: channels are disabled and enabled, channel groups get timeslices, and a page is taken. */
 #include "cgpu_card.h"
 #include "fields.h"
+
+#define PAGE_BYTES 65536u
 
 u32 cgpu_card_channels(const struct nv_abi *abi, const struct cgpu_channel_batch *batch, u8 *params, u32 room)
 {
@@ -29,5 +31,18 @@ u32 cgpu_card_timeslice(const struct nv_abi *abi, const struct cgpu_timeslice *s
 		return 0;
 	memset(params, 0, at->bytes);
 	put64(params, at->timesliceUs, slice->us);
+	return at->bytes;
+}
+
+u32 cgpu_card_page(const struct nv_abi *abi, u32 owner, u8 *params, u32 room)
+{
+	const struct nv_layout_NV_MEMORY_ALLOCATION_PARAMS *at = &abi->NV_MEMORY_ALLOCATION_PARAMS;
+
+	if (at->bytes > room)
+		return 0;
+	memset(params, 0, at->bytes);
+	put32(params, at->owner, owner);
+	put32(params, at->attr, NVOS32_ATTR_PAGE_SIZE_BIG << NVOS32_ATTR_PAGE_SIZE_SHIFT);
+	put64(params, at->size, PAGE_BYTES);
 	return at->bytes;
 }

@@ -107,7 +107,7 @@ int cgpu_card_sample(struct cgpu_card_client *card, struct cgpu_core *core, u32 
 	/* A card that was started anew may count from another time. */
 	since = sampling->since <= newest ? sampling->since : 0;
 	cgpu_samples_begin(core, gpu, cgpu_sampling_add(sampling, kind_of(card, since), core->ops->clock(core->ctx)));
-	/* Of what came before the first reading nobody knows whether it was counted. */
+	/* Samples from before the first reading may have been counted already. */
 	if (since)
 		count_since(card, core, gpu, since);
 	sampling->since = newest;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
 /*
- * What the engine itself asks the driver about a card, and has it do there. The core fills in the parameters of each control
- * and reads the answer; the transport makes the control, by a client of its own and without anything from containers.
+ * The engine's own questions and orders to the driver about a card. The core fills in the parameters of each call and reads the
+ * answer; the transport makes the call, by a client of its own and without anything from containers.
  */
 #ifndef CGPU_CARD_H
 #define CGPU_CARD_H
@@ -39,5 +39,7 @@ int cgpu_card_sample(struct cgpu_card_client *card, struct cgpu_core *core, u32 
  * does not have the control, or they do not fit. */
 u32 cgpu_card_channels(const struct nv_abi *abi, const struct cgpu_channel_batch *batch, u8 *params, u32 room);
 u32 cgpu_card_timeslice(const struct nv_abi *abi, const struct cgpu_timeslice *slice, u8 *params, u32 room);
+/* Parameters of an allocation of NV01_MEMORY_LOCAL_USER: one page of the card, by which its allocator is known. Returns as above. */
+u32 cgpu_card_page(const struct nv_abi *abi, u32 owner, u8 *params, u32 room);
 
 #endif

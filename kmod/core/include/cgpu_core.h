@@ -94,8 +94,8 @@ struct cgpu_core {
 	void *ctx;
 	const struct nv_abi *abi; /* layout of the driver that is loaded */
 	u32 abi_source; /* enum cgpu_abi_source */
-	char witness
-		[16]; /* what has become of the engine's witness of pages, a word for the tree; empty: it has none */
+	/* The state of the engine's witness of pages, a word for the tree; empty: the engine has none. */
+	char witness[16];
 };
 
 /* --- life of the state --- */
@@ -191,7 +191,7 @@ int cgpu_gpu_set_lost(struct cgpu_core *core, u32 gpu, u32 lost);
 /* Bytes that clients of removed containers still hold there. They are promised to nobody. */
 u64 cgpu_gpu_orphaned(struct cgpu_core *core, u32 gpu);
 
-/* What has become of the witness of pages. */
+/* Say in the tree in which state the witness of pages is. */
 void cgpu_witness_set(struct cgpu_core *core, const char *word);
 
 /* --- containers --- */

@@ -12,7 +12,6 @@
 
 #define HANDLE_BASE 0xc9d00000u
 #define HANDLE_PAGE (HANDLE_BASE + 2 * CGPU_MAX_GPUS)
-#define PAGE_OF_CARD 65536u
 
 static int ask_version(struct driver *driver)
 {
@@ -280,7 +279,7 @@ int driver_gpu_processes(struct driver *driver, u32 gpu, s32 *tgid, u32 most)
 /* A handle that no client has: RM's own begin at 0xc1d00000, and a client picks its handles itself. */
 #define HANDLE_IMPOSSIBLE 0xfeedfacfu
 
-/* Free a duplicate that the driver made against expectation. */
+/* Free an object of our own client. */
 static void drop(struct driver *driver, u32 handle)
 {
 	const struct nv_layout_NVOS00_PARAMETERS *l = &driver->abi->NVOS00_PARAMETERS;
@@ -293,20 +292,15 @@ static void drop(struct driver *driver, u32 handle)
 
 int driver_take_page(struct driver *driver, u32 gpu)
 {
-	const struct nv_layout_NV_MEMORY_ALLOCATION_PARAMS *l = &driver->abi->NV_MEMORY_ALLOCATION_PARAMS;
-	u32 handle = HANDLE_PAGE;
-	u8 params[256] = { 0 };
+	u8 params[256];
+	u32 handle = HANDLE_PAGE, bytes = cgpu_card_page(driver->abi, HANDLE_PAGE, params, sizeof(params));
 	int r;
 
-	if (gpu >= driver->gpus || driver->gpu[gpu].away || l->bytes > sizeof(params))
+	if (gpu >= driver->gpus || driver->gpu[gpu].away || bytes == 0)
 		return -ENXIO;
-	put32(params, l->owner, HANDLE_PAGE);
-	put32(params, l->type, NVOS32_TYPE_IMAGE);
-	put32(params, l->attr, NVOS32_ATTR_LOCATION_VIDMEM);
-	put64(params, l->size, PAGE_OF_CARD);
 	pthread_mutex_lock(&driver->lock);
 	r = rm_alloc(driver->fd, driver->abi, driver->client, HANDLE_BASE + 2 * gpu, &handle, NV01_MEMORY_LOCAL_USER,
-		params, l->bytes);
+		params, bytes);
 	if (r == NV_OK)
 		drop(driver, handle);
 	pthread_mutex_unlock(&driver->lock);

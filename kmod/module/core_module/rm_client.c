@@ -7,7 +7,6 @@
 
 #define DEVICE_HANDLE 0xc9d00000u
 #define MEMORY_HANDLE 0xc9d00002u
-#define PAGE_BYTES (64u << 10)
 #define DOES_NOT_FIT 0xffffffffu
 
 /* Fields of nvidia_kernel_rmapi_ops_t. */
@@ -140,15 +139,11 @@ int rm_client_attach(struct rm_client *own, struct cgpu_gpu_facts *facts)
 
 int rm_client_take_page(struct rm_client *own)
 {
-	const struct nv_layout_NV_MEMORY_ALLOCATION_PARAMS *at = &own->abi->NV_MEMORY_ALLOCATION_PARAMS;
-	u32 memory = MEMORY_HANDLE;
-	u64 size = PAGE_BYTES;
+	u32 memory = MEMORY_HANDLE, bytes = cgpu_card_page(own->abi, MEMORY_HANDLE, own->params, own->room);
 
-	memset(own->params, 0, own->room);
-	put32(own->params, at->owner, MEMORY_HANDLE);
-	put32(own->params, at->attr, NVOS32_ATTR_PAGE_SIZE_BIG << NVOS32_ATTR_PAGE_SIZE_SHIFT);
-	memcpy(own->params + at->size, &size, sizeof(size));
-	return errno_of(rm_client_alloc(own, DEVICE_HANDLE, &memory, NV01_MEMORY_LOCAL_USER, at->bytes));
+	if (bytes == 0)
+		return -EPROTO;
+	return errno_of(rm_client_alloc(own, DEVICE_HANDLE, &memory, NV01_MEMORY_LOCAL_USER, bytes));
 }
 
 struct rm_client *rm_client_start(const struct nv_abi *abi, const struct cgpu_km_rm *rm, u32 room)

@@ -190,4 +190,7 @@ TEST(orders_that_do_not_fit_are_none)
 	CHECK_EQ(cgpu_card_timeslice(abi, &slice, card.params, 4), 0);
 	CHECK_EQ(cgpu_card_timeslice(abi, &slice, card.params, 1024), abi->NVA06C_CTRL_TIMESLICE_PARAMS.bytes);
 	CHECK_EQ(get64(card.params, abi->NVA06C_CTRL_TIMESLICE_PARAMS.timesliceUs), 1952);
+	CHECK_EQ(cgpu_card_page(abi, 9, card.params, 4), 0);
+	CHECK_EQ(cgpu_card_page(abi, 9, card.params, 1024), abi->NV_MEMORY_ALLOCATION_PARAMS.bytes);
+	CHECK_EQ(get64(card.params, abi->NV_MEMORY_ALLOCATION_PARAMS.size), 65536);
 }
