@@ -96,6 +96,14 @@ def parent_of(pid: int, proc: Path = PROC) -> int:
     return int((_fields(pid, proc) or (b"", b"0"))[1])
 
 
+def cgroup_text(pid: int, proc: Path = PROC) -> str:
+    """Return the lines that the kernel has of a process's cgroups; empty where the process is gone."""
+    try:
+        return (proc / str(pid) / "cgroup").read_text(errors="surrogateescape")
+    except OSError:
+        return ""
+
+
 def is_unkillable(process: ProcessIdentity) -> bool:
     """Tell whether a process was killed and cannot end: a thread waits where no signal reaches it.
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What has become of cgpud's witness of the driver's pages: words of the tree's entry `engine`."""
+"""The state of cgpud's witness of the driver's pages: words of the tree's entry `engine`."""
 
 from __future__ import annotations
 
@@ -7,14 +7,19 @@ from collections.abc import Sequence
 from typing import Final
 
 KEY: Final = "witness="
+# Words of cgpud; the others are those of the loader, cgpu-witness.
 ON: Final = "on"
+INCOMPLETE: Final = "incomplete"
 IGNORED: Final = "setting"
-# Each with what it means, and with the command that helps, if one does.
+ABSENT: Final = "absent"
+OLD_CGROUPS: Final = "cgroup"
+ENDED: Final = "ended"
+# The meaning of each word, and the command that helps, if one does.
 WORDS: Final = {
     ON: ("memory that a container takes past cgpud is seen", ""),
-    "incomplete": ("memory that a container takes past cgpud is seen in part", "journalctl -u cgpud"),
+    INCOMPLETE: ("memory that a container takes past cgpud is seen in part", "journalctl -u cgpud"),
     IGNORED: ("nobody watches the driver's pages (on_gain, enforce)", "cgpu config set on_gain auto --apply"),
-    "absent": ("this installation was built without cgpu-witness", ""),
+    ABSENT: ("this installation was built without cgpu-witness", ""),
     "symbols": ("the driver hides its functions, as its proprietary flavour does", ""),
     "addresses": ("the kernel hides addresses", "sysctl kernel.kptr_restrict=1; systemctl restart cgpud"),
     "kernel": ("this kernel does not load the program (Linux 5.17 does)", ""),
@@ -22,8 +27,8 @@ WORDS: Final = {
     "lockdown": ("the kernel is locked down (confidentiality)", ""),
     "code": ("the code of this driver is not understood", ""),
     "registers": ("no processor has a breakpoint left, as in some virtual machines", ""),
-    "cgroup": ("cgroups of version 1 do not tell whose a task is", ""),
-    "ended": ("cgpu-witness has ended", "systemctl restart cgpud"),
+    OLD_CGROUPS: ("cgroups of version 1 do not tell whose a task is", ""),
+    ENDED: ("cgpu-witness has ended", "systemctl restart cgpud"),
 }
 
 

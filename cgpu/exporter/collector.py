@@ -72,7 +72,7 @@ class TreeCollector:
 
     def _collected(self, tree: Tree) -> list[Family]:
         engine = parse_engine(self._entries.read(tree, "stat"))
-        # What it says of its witness changes.
+        # The entry is read anew each time, as its word about the witness changes.
         info = self._entries.read(tree, "engine")
         indexes = self._of_engine(tree, info, engine.upgrades)
         gpus = self._gpus(tree, indexes)

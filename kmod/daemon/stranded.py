@@ -6,8 +6,8 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from cgpu.kmod.daemon.listeners.process_filters import cgroup_text, unregistered
-from cgpu.process_identity import living_start_time
+from cgpu.kmod.daemon.listeners.process_filters import unregistered
+from cgpu.process_identity import cgroup_text, living_start_time
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -111,7 +111,7 @@ def states(
     """Put the objects together; only: the name of a node."""
     given = _given(claims)
     by_name = {_name(node): node for node in nodes}
-    # Of a node for which another system decides, its agent alone knows the GPUs.
+    # The agent alone knows the GPUs of a node for which another system decides.
     labels = {name: read_labels(node) for name, node in by_name.items()}
     others = {name for name, said in labels.items() if said.scheduler and only in (None, name)}
     found: dict[str, list[GpuState]] = defaultdict(list, {name: [] for name in others})

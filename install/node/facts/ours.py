@@ -36,7 +36,7 @@ class Ours:
     enforces: bool
     counts_pages: bool
     witness: str
-    """What has become of cgpud's witness of pages; empty where it needs none."""
+    """The state of cgpud's witness of pages, a word; empty where cgpud needs none."""
     provisional: bool
     """Whether it serves a driver by the layouts of an older one."""
     by_row: bool

@@ -12,12 +12,11 @@ import errno
 import logging
 import os
 import threading
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cgpu.client.directory import group_named
 from cgpu.kmod.daemon.engine import Container
-from cgpu.process_identity import PROC
+from cgpu.process_identity import cgroup_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -120,14 +119,6 @@ class ProcessFilters:
 
 def _name(container: Container, pid: int) -> str:
     return "its first process" if pid == container.pid else f"process {pid}, which was started in it,"
-
-
-def cgroup_text(pid: int, proc: Path = PROC) -> str:
-    """Return the lines that the kernel has of a process's cgroups; empty where the process is gone."""
-    try:
-        return (proc / str(pid) / "cgroup").read_text(errors="surrogateescape")
-    except OSError:
-        return ""
 
 
 def unregistered(container_id: str, pid: int) -> Container | None:

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cgpu.kmod.daemon.listeners.process_filters import cgroup_text
-from cgpu.process_identity import PROC, parent_of
+from cgpu.process_identity import PROC, cgroup_text, parent_of
 
 if TYPE_CHECKING:
     from cgpu.kmod.daemon.engine import Container
@@ -52,7 +51,7 @@ class Groups:
         path = container.cgroup
         if len(path) < 2 or not path.startswith("/") or ".." in path.split("/"):
             return None
-        # Who has started the container is in the same group only where the container has none of its own.
+        # A container that is in the group of its parent, which has started it, has none of its own.
         if f"0::{path}" in cgroup_text(parent_of(container.pid, self._proc), self._proc).split("\n"):
             return None
         try:

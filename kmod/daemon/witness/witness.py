@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What cgpud does with the witness.
+"""The use that cgpud makes of the witness.
 
 Judged calls run in cgpud's threads, so a container's own tasks take no page of a card: what they take was won
 by a race, or by a process without the filter. The loader counts it; here the container that has more than a
@@ -14,6 +14,7 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
+from cgpu.client.witness import ABSENT, ENDED, IGNORED, INCOMPLETE, OLD_CGROUPS, ON, meaning
 from cgpu.kmod.daemon.witness import loader as program
 from cgpu.kmod.daemon.witness.groups import Groups, are_unified
 from cgpu.kmod.daemon.witness.loader import Excess, Loader, LoaderError, Processors, RefusedError
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-ON, INCOMPLETE = "on", "incomplete"
 CHECK_S = 1.0  # for containers that are gone
 LOSSES_S = 10.0
 PAUSES_S = (1.0, 4.0, 15.0, 60.0)  # before each further start
@@ -115,19 +115,18 @@ class Witness:
                 self._changed.wait(next(pauses, None))
                 continue
             if obstacle is not None:
-                self._say(*obstacle)
+                self._say(obstacle, meaning(obstacle)[0])
             self._settled.set()
             self._changed.wait()
         self._settled.set()
 
-    def _obstacle(self) -> tuple[str, str] | None:
+    def _obstacle(self) -> str | None:
+        """Return the word for why no loader can be started; None: one can."""
         if reaction_of(self._config()) == "ignore":
-            return "setting", "on_gain: ignore, or enforce: false"
+            return IGNORED
         if not program.PROGRAM.exists():
-            return "absent", f"{program.PROGRAM}: this installation was built without it"
-        if not are_unified():
-            return "cgroup", "cgroups of version 1 do not tell whose a task is"
-        return None
+            return ABSENT
+        return None if are_unified() else OLD_CGROUPS
 
     def _count(self) -> bool:
         """Run one loader to its end. True: another one may be tried."""
@@ -142,7 +141,7 @@ class Witness:
             self._say(error.word, str(error))
             return error.word == "registers"
         except LoaderError as error:
-            self._say("ended", str(error))
+            self._say(ENDED, str(error))
             return True
         else:
             return False
@@ -190,7 +189,7 @@ class Witness:
             log.warning("the driver's pages are watched in part: %s", text)
         else:
             log.log(
-                logging.ERROR if word == "ended" else logging.INFO,
+                logging.ERROR if word == ENDED else logging.INFO,
                 "the driver's pages are not watched: %s",
                 text,
             )

@@ -89,10 +89,13 @@ class Node:
         def record(kind: str, fields: Mapping[str, str | int]) -> None:
             self.events.append({"event": kind, **fields})
 
-        made = Witness(self.engine, lambda: self.config, record, simulated=False)  # type: ignore[arg-type]
+        made = Witness(self.engine, lambda: self.config, record, simulated=False)  # type: ignore[arg-type]  # all that is asked
         made._groups = Groups(self.folder)
         made.start(WAIT_S)
         return made
+
+    def await_word(self, word: str) -> None:
+        wait_for(lambda: self.engine.words[-1] == word)
 
 
 def wait_for(condition: Callable[[], object]) -> None:
@@ -234,7 +237,7 @@ def test_settings_that_change(node: Node) -> None:
     for reaction, word in (("ignore", "setting"), ("kill", "on")):
         node.config = Effective(on_gain=reaction)
         witness.configure()
-        wait_for(lambda: node.engine.words[-1] == word)  # noqa: B023
+        node.await_word(word)
     witness.close()
     assert node.orders.count("start") == 2
 

@@ -93,6 +93,14 @@ class System:
             and not any(self.fits(one, ledger) for one in waiting)
         )
 
+    def await_agreement(self) -> None:
+        what = f"the ledger of {self.node.name} is what its pods have"
+        eventually(self.agrees, what, SETTLES_S, lambda: (self.node.ledger(), self.pods))
+
+    def await_end(self) -> None:
+        eventually(lambda: not self.node.ledger(), f"{self.name}: nothing is reserved")
+        eventually(lambda: not self.node.left(), f"{self.name}: no file is left")
+
 
 def parts_by_chance(chance: random.Random, system: System) -> Parts:
     """Return parts of a pod; those of ten pods are at times more than two cards have."""
@@ -204,12 +212,7 @@ class Play:
 
     def settle(self) -> None:
         for system in self.systems:
-            eventually(
-                system.agrees,
-                f"the ledger of {system.node.name} is what its pods have",
-                SETTLES_S,
-                lambda one=system: (one.node.ledger(), one.pods),  # type: ignore[misc]
-            )
+            system.await_agreement()
 
 
 def scheduler_of(system: str) -> str:
@@ -264,5 +267,4 @@ def test_systems_side_by_side(play: Play) -> None:
     for system in play.systems:
         for name in list(system.pods):
             play.end(name, gone=True)
-        eventually(lambda one=system: not one.node.ledger(), f"{system.name}: nothing is reserved")  # type: ignore[misc]
-        eventually(lambda one=system: not one.node.left(), f"{system.name}: no file is left")  # type: ignore[misc]
+        system.await_end()
